@@ -1,0 +1,69 @@
+// A netlink socket and the exchange of requests and answers over it. Knows no JavaScript and no threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "answers.h"
+#include "descriptor.h"
+#include "requests.h"
+
+namespace netsweep {
+
+using Clock = std::chrono::steady_clock;
+
+enum class End { complete, truncated, overrun, malformed, timeout, cancelled, failed };
+
+struct Exchanged {
+  Answers answers;
+  End end = End::complete;
+  /** Of End::failed. */
+  int error = 0;
+};
+
+/** What ends an exchange from outside. `event`: an eventfd that becomes readable when `cancelled` has been set. */
+struct Limits {
+  Clock::time_point deadline;
+  const std::atomic<bool>& cancelled;
+  int event;
+};
+
+class Channel {
+ public:
+  explicit Channel(int protocol) : protocol_(protocol) {}
+
+  /** Opens the socket in the network namespace of the calling thread. Throws SystemError. */
+  void open();
+
+  /** The port that the kernel assigned. From any thread. */
+  uint32_t port() const { return port_; }
+
+  /**
+   * After any end but `complete` the socket is opened anew before the next exchange: it may hold a half-read
+   * dump, which the kernel would finish before it takes another.
+   */
+  Exchanged exchange(Requests& requests, const Limits& limits);
+
+ private:
+  struct Flight;
+
+  void exchangeAll(Requests& requests, const Limits& limits, Answers& answers);
+  void send(const Requests& requests, size_t first, size_t end, const Limits& limits);
+  void collect(Flight& flight, const Limits& limits, Answers& answers);
+  size_t receive(Answers& answers, const Limits& limits);
+  void await(short events, const Limits& limits);
+  uint32_t takeSequences(size_t count);
+
+  const int protocol_;
+  Descriptor socket_;
+  std::atomic<uint32_t> port_{0};
+  uint32_t nextSequence_ = 1;
+  /** Requests whose answers are sure to fit the receive buffer together. */
+  size_t mostAtOnce_ = 1;
+  /** Room that stays allocated from one exchange to the next. */
+  Answers scratch_;
+};
+
+}  // namespace netsweep

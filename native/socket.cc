@@ -1,0 +1,255 @@
+#include "socket.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "channel.h"
+#include "environment.h"
+#include "namespace.h"
+#include "system_error.h"
+
+namespace netsweep {
+namespace {
+
+/** Fewer bytes than this are copied into a Buffer of Node's own; more are handed over. */
+constexpr size_t kCopied = 64 * 1024;
+
+const char* nameOf(End end) {
+  switch (end) {
+    case End::complete: return "complete";
+    case End::truncated: return "truncated";
+    case End::overrun: return "overrun";
+    case End::malformed: return "malformed";
+    case End::timeout: return "timeout";
+    case End::cancelled: return "cancelled";
+    case End::failed: return "failed";
+  }
+  return "failed";
+}
+
+Napi::Value exchangedValue(Napi::Env env, Exchanged& exchanged) {
+  const size_t size = exchanged.answers.size();
+  auto result = Napi::Object::New(env);
+  result.Set("end", nameOf(exchanged.end));
+  result.Set("errno", exchanged.error);
+  if (size <= kCopied) {
+    result.Set("bytes", Napi::Buffer<uint8_t>::Copy(env, exchanged.answers.data(), size));
+  } else {
+    const auto free = [](Napi::Env, uint8_t* data) { std::free(data); };
+    result.Set("bytes", Napi::Buffer<uint8_t>::NewOrCopy(env, exchanged.answers.release(), size, free));
+  }
+  return result;
+}
+
+class Owner;
+
+/** One exchange that runs or waits. */
+struct Job {
+  Job(Requests requests, Clock::time_point deadline, uint32_t key, const Promised& promised, std::shared_ptr<Owner> owner)
+      : requests(std::move(requests)), deadline(deadline), key(key), promised(promised), owner(std::move(owner)) {}
+
+  Requests requests;
+  const Clock::time_point deadline;
+  const uint32_t key;
+  const Promised promised;
+  /** Keeps a socket that nobody else refers to any more from being closed under it. */
+  const std::shared_ptr<Owner> owner;
+  std::atomic<bool> cancelled{false};
+  Exchanged exchanged;
+
+  static void settle(const std::shared_ptr<Job>& job) {
+    job->promised.resolve([job](Napi::Env env) { return exchangedValue(env, job->exchanged); });
+  }
+};
+
+/** The queue between JavaScript's thread and the socket's, and what the latter does. */
+class Worker {
+ public:
+  explicit Worker(int protocol)
+      : protocol(protocol), channel_(protocol), event_(check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {}
+
+  const int protocol;
+
+  uint32_t port() const { return channel_.port(); }
+
+  // The socket's thread.
+  void open(const Descriptor& netns) {
+    if (netns.isOpen()) check(setns(netns.get(), CLONE_NEWNET), "setns");
+    channel_.open();
+  }
+  void serve();
+
+  // Any thread.
+  void add(std::shared_ptr<Job> job);
+  void cancel(std::optional<uint32_t> key);
+  void close();
+
+ private:
+  std::shared_ptr<Job> next();
+  void end(const std::function<bool(const Job&)>& isMeant, bool close);
+  void wake() { eventfd_write(event_.get(), 1); }
+
+  Channel channel_;
+  const Descriptor event_;
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Job>> waiting_;
+  std::shared_ptr<Job> running_;
+  bool closed_ = false;
+};
+
+void Worker::serve() {
+  while (const std::shared_ptr<Job> job = next()) {
+    job->exchanged = channel_.exchange(job->requests, {job->deadline, job->cancelled, event_.get()});
+    Job::settle(job);
+  }
+}
+
+/** Waits for the next exchange. Null when the socket is closed. */
+std::shared_ptr<Job> Worker::next() {
+  // Let go of outside the lock: the last reference to the socket may be the job's, and closing takes the lock.
+  std::shared_ptr<Job> finished;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      finished = std::move(running_);
+      if (closed_) return nullptr;
+      if (!waiting_.empty()) {
+        running_ = std::move(waiting_.front());
+        waiting_.pop_front();
+        return running_;
+      }
+    }
+    finished = nullptr;
+    pollfd polled{event_.get(), POLLIN, 0};
+    poll(&polled, 1, -1);
+    eventfd_t count;
+    eventfd_read(event_.get(), &count);
+  }
+}
+
+void Worker::add(std::shared_ptr<Job> job) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw std::logic_error("the netlink socket is closed");
+  waiting_.push_back(std::move(job));
+  wake();
+}
+
+void Worker::cancel(std::optional<uint32_t> key) {
+  end([key](const Job& job) { return !key || job.key == *key; }, false);
+}
+
+void Worker::close() {
+  end([](const Job&) { return true; }, true);
+}
+
+/** Those that wait end at once; the one that runs, as soon as its thread sees it. */
+void Worker::end(const std::function<bool(const Job&)>& isMeant, bool close) {
+  std::vector<std::shared_ptr<Job>> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = closed_ || close;
+    const auto kept = std::stable_partition(waiting_.begin(), waiting_.end(), [&](const auto& job) { return !isMeant(*job); });
+    ended.assign(std::make_move_iterator(kept), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(kept, waiting_.end());
+    if (running_ && isMeant(*running_)) running_->cancelled = true;
+    wake();
+  }
+  for (const auto& job : ended) {
+    job->exchanged.end = End::cancelled;
+    Job::settle(job);
+  }
+}
+
+/** What JavaScript refers to: the socket closes with the last reference. */
+class Owner {
+ public:
+  explicit Owner(std::shared_ptr<Worker> worker) : worker(std::move(worker)) {}
+  ~Owner() { worker->close(); }
+  const std::shared_ptr<Worker> worker;
+};
+
+Clock::time_point deadlineAfter(const Napi::Value& timeout) {
+  // Longer than this is for ever, and adding it to the clock would overflow.
+  constexpr double kLongest = 1e12;
+  if (!timeout.IsNumber()) throw Napi::TypeError::New(timeout.Env(), "timeoutMs is no number");
+  const double milliseconds = timeout.As<Napi::Number>().DoubleValue();
+  if (!(milliseconds >= 0)) throw Napi::RangeError::New(timeout.Env(), "timeoutMs is negative");
+  const std::chrono::duration<double, std::milli> left(std::min(milliseconds, kLongest));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
+}
+
+Napi::Value exchange(const Napi::CallbackInfo& info, const std::shared_ptr<Owner>& owner) {
+  const Napi::Env env = info.Env();
+  std::vector<uint8_t> batch = bytes(info[0], "requests");
+  const Clock::time_point deadline = deadlineAfter(info[1]);
+  const uint32_t key = info[2].IsUndefined() ? 0 : unsigned32(info[2], "key");
+  const Promised promised(env);
+  try {
+    Requests requests(owner->worker->protocol, std::move(batch));
+    owner->worker->add(std::make_shared<Job>(std::move(requests), deadline, key, promised, owner));
+  } catch (...) {
+    promised.reject(std::current_exception());
+  }
+  return promised.value();
+}
+
+Napi::Value socketValue(Napi::Env env, const std::shared_ptr<Owner>& owner) {
+  auto socket = Napi::Object::New(env);
+  const auto port = [owner](const Napi::CallbackInfo& call) {
+    return Napi::Number::New(call.Env(), owner->worker->port());
+  };
+  socket.DefineProperty(Napi::PropertyDescriptor::Accessor(env, socket, "port", port, napi_enumerable));
+  socket.Set("exchange",
+             Napi::Function::New(env, [owner](const Napi::CallbackInfo& call) { return exchange(call, owner); }));
+  socket.Set("cancel", Napi::Function::New(env, [owner](const Napi::CallbackInfo& call) {
+    if (call[0].IsUndefined()) owner->worker->cancel(std::nullopt);
+    else owner->worker->cancel(unsigned32(call[0], "key"));
+  }));
+  socket.Set("close", Napi::Function::New(env, [owner](const Napi::CallbackInfo&) { owner->worker->close(); }));
+  return socket;
+}
+
+}  // namespace
+
+Napi::Value openSocket(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const int protocol = static_cast<int>(integer(info[0], "protocol", 0, INT32_MAX));
+  const int netnsFd = descriptor(info[1], "netnsFd");
+  const Promised promised(env);
+  try {
+    const auto worker = std::make_shared<Worker>(protocol);
+    const auto netns = std::make_shared<Descriptor>(duplicate(netnsFd));
+    const auto body = [worker, netns, promised] {
+      try {
+        worker->open(*netns);
+      } catch (...) {
+        promised.reject(std::current_exception());
+        return;
+      }
+      netns->reset();
+      // Made on this side already, so that a result which is never delivered closes the socket too.
+      auto owner = std::make_shared<Owner>(worker);
+      promised.resolve([owner = std::move(owner)](Napi::Env env) { return socketValue(env, owner); });
+      worker->serve();
+    };
+    Environment::of(env).start(body, [worker] { worker->close(); });
+  } catch (...) {
+    promised.reject(std::current_exception());
+  }
+  return promised.value();
+}
+
+}  // namespace netsweep

@@ -1,0 +1,44 @@
+/**
+ * Everything that is asked of the machine passes here, reads and writes alike: bytes to the kernel, a tool run,
+ * a file read. So a test can stand in for the kernel, or fail any one call, in one place.
+ */
+
+/** A network namespace's identity: fstat(2) of its file. The same pair is the same namespace. */
+export interface NamespaceId {
+  readonly device: number
+  readonly inode: number
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined
+  /** Milliseconds; the host's own default when left out. */
+  readonly timeoutMs?: number | undefined
+}
+
+/** How a process ended. Never an exception: a tool that is not there has `code` 'ENOENT'. */
+export interface Ran {
+  /** Exit status; null when it did not exit by itself or could not be started. */
+  readonly status: number | null
+  /** The signal that ended it; 'timeout' and 'aborted' when we did it. */
+  readonly signal: string | null
+  /** The error code (ENOENT, EACCES) when it could not be started. */
+  readonly code: string | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Host {
+  readonly namespace: NamespaceId
+  /**
+   * Sends a batch of rtnetlink requests and returns all that answers them; `nlmsg_seq` of an answer is the
+   * index of its request. Rejects with NetlinkError when the exchange itself did not come to its end
+   * (codes 'TRUNCATED', 'ENOBUFS', 'TIMEOUT', 'ABORTED', or the errno's name). Errors that the kernel answers
+   * with are answers.
+   */
+  exchange(requests: Buffer, options?: CallOptions): Promise<Buffer>
+  /** Runs a tool in the host's network namespace. The name is looked up in PATH, then in /usr/sbin and /sbin. */
+  run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
+  /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
+  readFile(path: string): Promise<string>
+  close(): void
+}

@@ -1,0 +1,150 @@
+/** The machine itself, as a Host: netlink through the addon, tools as processes. */
+import { fstatSync } from 'node:fs'
+import type { CallOptions, Host, NamespaceId, Ran } from './host.js'
+import { NETLINK_ROUTE } from './linux.js'
+import { type NativeExchange, type NativeSocket, native } from './native.js'
+import { errnoName, NetlinkError } from './netlink/errors.js'
+import { findTool, notStarted, runTool } from './tool.js'
+
+const DEFAULT_TIMEOUT_MS = 30_000
+
+export interface HostOptions {
+  /** Name or absolute path of a network namespace; the process's own when left out. */
+  readonly netns?: string | undefined
+  /** For every call that names none: 30 s unless told otherwise. */
+  readonly timeoutMs?: number | undefined
+}
+
+/**
+ * Opens a network namespace for everything that is done there.
+ *
+ * @throws an Error with `code` (ENOENT, EPERM, …) and `syscall` when a system call refuses, without when what is there
+ *   is no network namespace.
+ */
+export async function openHost(options: HostOptions = {}): Promise<Host> {
+  const descriptor = await coded(native().openNamespace(options.netns ?? null))
+  try {
+    const namespace = identify(descriptor)
+    const isOwn = isSame(namespace, await ownNamespace())
+    const socket = await coded(native().openSocket(NETLINK_ROUTE, descriptor))
+    return new LinuxHost(namespace, descriptor, isOwn, socket, options.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+  } catch (error) {
+    native().closeNamespace(descriptor)
+    throw error
+  }
+}
+
+class LinuxHost implements Host {
+  #exchanges = 0
+  #isClosed = false
+
+  constructor(
+    readonly namespace: NamespaceId,
+    readonly descriptor: number,
+    readonly isOwn: boolean,
+    readonly socket: NativeSocket,
+    readonly timeoutMs: number,
+  ) {}
+
+  async exchange(requests: Buffer, options: CallOptions = {}): Promise<Buffer> {
+    const { signal, timeoutMs = this.timeoutMs } = options
+    this.#assertOpen()
+    if (signal?.aborted) throw aborted(signal)
+
+    // Never 0: that one is everybody's who names no key.
+    const key = (this.#exchanges++ % 0xffffffff) + 1
+    const cancel = (): void => this.socket.cancel(key)
+    signal?.addEventListener('abort', cancel, { once: true })
+    try {
+      return bytesOf(await this.socket.exchange(requests, timeoutMs, key), signal)
+    } finally {
+      signal?.removeEventListener('abort', cancel)
+    }
+  }
+
+  async run(
+    command: string,
+    args: readonly string[],
+    options: CallOptions & { readonly input?: string } = {},
+  ): Promise<Ran> {
+    const { timeoutMs = this.timeoutMs, signal, input } = options
+    this.#assertOpen()
+    const path = findTool(command)
+    if (path === undefined) return notStarted('ENOENT', `${command}: not found`)
+    if (this.isOwn) return runTool(path, args, { timeoutMs, signal, input })
+
+    const nsenter = findTool('nsenter')
+    if (nsenter === undefined) return notStarted('ENOENT', 'nsenter: not found')
+    // The namespace comes with the process: no path that somebody could exchange in between.
+    const into = ['--net=/proc/self/fd/3', '--', path, ...args]
+    return runTool(nsenter, into, { timeoutMs, signal, input, descriptor: this.descriptor })
+  }
+
+  async readFile(path: string): Promise<string> {
+    this.#assertOpen()
+    return (await coded(native().readFileIn(this.descriptor, path))).toString()
+  }
+
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.socket.close()
+    native().closeNamespace(this.descriptor)
+  }
+
+  /** The descriptor's number may be another file's by now. */
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error('the host is closed')
+  }
+}
+
+/** What came back, when it is everything; else the reason as an error. */
+function bytesOf(exchanged: NativeExchange, signal: AbortSignal | undefined): Buffer {
+  const operation = 'netlink exchange'
+  switch (exchanged.end) {
+    case 'complete':
+      return exchanged.bytes
+    case 'cancelled':
+      throw aborted(signal)
+    case 'failed':
+      throw NetlinkError.fromErrno(operation, exchanged.errno)
+    case 'overrun':
+      throw new NetlinkError({ operation, code: 'ENOBUFS' })
+    default:
+      throw new NetlinkError({ operation, code: exchanged.end.toUpperCase() })
+  }
+}
+
+function aborted(signal: AbortSignal | undefined): NetlinkError {
+  return new NetlinkError({ operation: 'netlink exchange', code: 'ABORTED', cause: signal?.reason })
+}
+
+async function ownNamespace(): Promise<NamespaceId> {
+  const descriptor = await coded(native().openNamespace(null))
+  try {
+    return identify(descriptor)
+  } finally {
+    native().closeNamespace(descriptor)
+  }
+}
+
+function identify(descriptor: number): NamespaceId {
+  const { dev, ino } = fstatSync(descriptor)
+  return { device: dev, inode: ino }
+}
+
+function isSame(one: NamespaceId, other: NamespaceId): boolean {
+  return one.device === other.device && one.inode === other.inode
+}
+
+/** Gives an error of the addon's the `code` that Node's own errors have. */
+async function coded<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    if (error instanceof Error && 'errno' in error && typeof error.errno === 'number') {
+      Object.assign(error, { code: errnoName(error.errno) })
+    }
+    throw error
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The addon's contract: what JavaScript cannot do, as bytes and plain values. It knows nothing of workloads.
+ * Nothing else in the project loads it.
+ */
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+/** How an exchange ended. `errno` is set for 'failed' alone: a system call on the socket itself failed. Else 0. */
+export interface NativeExchange {
+  /**
+   * Every message that answers one of the requests, whole, in the order of arrival, NLMSG_ERROR and NLMSG_DONE
+   * included. `nlmsg_seq` of each is the index of its request in the batch.
+   */
+  readonly bytes: Buffer
+  /**
+   * complete: every request was answered to its end. truncated: a datagram was larger than the buffer.
+   * overrun: ENOBUFS, the kernel dropped answers. malformed: a datagram whose message lengths do not add up.
+   */
+  readonly end: 'complete' | 'truncated' | 'overrun' | 'malformed' | 'timeout' | 'cancelled' | 'failed'
+  readonly errno: number
+}
+
+/** An AF_NETLINK socket with a thread of its own. */
+export interface NativeSocket {
+  /** The port (nl_pid) that the kernel assigned. Another one after an exchange that did not end 'complete'. */
+  readonly port: number
+  /**
+   * Sends the netlink messages in `requests`, which stand one behind the other, 4-byte aligned, and collects
+   * the answers to all of them. The addon fills in sequence and port of each; a dump (NLM_F_DUMP) is sent alone
+   * and read to its end before the next message goes out; others go out many in one send. A message that asks for no
+   * acknowledgement (NLM_F_ACK) is answered by its first reply; a change must ask for one.
+   * Calls queue up: one exchange at a time; `timeoutMs` counts from the call. Rejects only for a request that is not
+   * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out.
+   */
+  exchange(requests: Buffer, timeoutMs: number, key?: number): Promise<NativeExchange>
+  /** Ends the exchanges of that key that run or wait, with end 'cancelled'; without a key, all of them. */
+  cancel(key?: number): void
+  /** Cancels, and closes. Safe to call twice. */
+  close(): void
+}
+
+/** A system call of the addon that failed: `new Error` with these two besides. */
+export interface NativeError extends Error {
+  /** Positive, as in errno(3). */
+  readonly errno: number
+  /** The system call, and what it was called for: `setns`, `mount /run/netns/x`. */
+  readonly syscall: string
+}
+
+/** A tc flower filter as RTM_NEWTFILTER describes it; the fields that the project's own kind uses. */
+export interface NativeFilter {
+  readonly index: number
+  /** TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS) for ingress. */
+  readonly parent: number
+  readonly pref: number
+  /** ETH_P_*, host byte order. */
+  readonly protocol: number
+  readonly handle: number
+  readonly kind: string
+  readonly chain: number
+  /** ARP operation and its mask; null when not matched. */
+  readonly arpOperation: { readonly value: number; readonly mask: number } | null
+  /** IPv4, four bytes each. */
+  readonly arpSender: { readonly value: Buffer; readonly mask: Buffer } | null
+  readonly arpTarget: { readonly value: Buffer; readonly mask: Buffer } | null
+  /** Flower keys besides these three and ETH_TYPE, by attribute number: a filter that has any is not ours. */
+  readonly otherKeys: readonly number[]
+  readonly actions: readonly NativeAction[]
+}
+
+export interface NativeAction {
+  readonly kind: string
+  /** Of a skbedit that edits the mark. */
+  readonly mark: number | null
+  readonly mask: number | null
+  /** TC_ACT_*: what happens to the packet next; null when not told. */
+  readonly control: number | null
+  /** skbedit attributes besides mark and mask (queue, priority, ptype, …). */
+  readonly otherEdits: readonly number[]
+}
+
+export interface Native {
+  /** Constants of the headers that the addon was compiled with, by name: the test of `linux.ts` compares. */
+  readonly constants: Readonly<Record<string, number>>
+
+  /**
+   * Opens a netlink socket (`protocol`: NETLINK_ROUTE, …) in the network namespace behind `netnsFd`, or in the
+   * caller's own when that is -1. The kernel options GET_STRICT_CHK, EXT_ACK and CAP_ACK are on; the receive buffer is forced
+   * where privileges allow it.
+   */
+  openSocket(protocol: number, netnsFd: number): Promise<NativeSocket>
+
+  /**
+   * Opens a network namespace and returns a descriptor (close-on-exec): by name (below /run/netns of the mount
+   * namespace of PID 1, where the caller has its own and may enter that one), by absolute path, or null: the caller's own.
+   * Rejects when what is there is no network namespace.
+   */
+  openNamespace(nameOrPath: string | null): Promise<number>
+  /** Closes that descriptor. fs.closeSync does too, but warns in a worker thread, where Node knows only what it opened. */
+  closeNamespace(fd: number): void
+  /** Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the name is taken. */
+  createNamespace(name: string): Promise<void>
+  /** Unmounts and removes /run/netns/<name>. ENOENT when there is none. The namespace lives on while somebody holds it. */
+  deleteNamespace(name: string): Promise<void>
+  /** The names below /run/netns, sorted; [] when the folder is not there. */
+  listNamespaces(): Promise<string[]>
+  /** Reads or writes a file as seen from that namespace: /proc/sys/net/…, /proc/thread-self/net/…. -1: the caller's own. */
+  readFileIn(netnsFd: number, path: string): Promise<Buffer>
+  writeFileIn(netnsFd: number, path: string, text: string): Promise<void>
+
+  /** flock(fd, LOCK_EX | LOCK_NB). False when somebody else holds it. */
+  tryLock(fd: number): boolean
+
+  // tc requests, as netlink messages for `exchange`, and the answers to them.
+  /** RTM_GETTFILTER dump of the ingress of clsact, of that pref and protocol (0: any). */
+  encodeFilterDump(index: number, pref: number, protocol: number): Buffer
+  /** `message`: one whole RTM_NEWTFILTER. Null for the entry of handle 0 that every dump begins with. Throws when malformed. */
+  decodeFilter(message: Buffer): NativeFilter | null
+  /** Replaces (creates) an ARP flower filter at the ingress of clsact: operation request, sender, target; action skbedit mark/mask, pipe. */
+  encodeFilterReplace(filter: {
+    index: number
+    pref: number
+    handle: number
+    sender: Buffer
+    target: Buffer
+    mark: number
+    mask: number
+  }): Buffer
+  encodeFilterDelete(filter: { index: number; pref: number; protocol: number; handle: number; kind: string }): Buffer
+  encodeClsactReplace(index: number): Buffer
+  encodeClsactDelete(index: number): Buffer
+}
+
+let loaded: Native | undefined
+
+/** The addon, loaded at the first call: importing this module opens nothing. */
+export function native(): Native {
+  if (loaded === undefined) {
+    const require = createRequire(import.meta.url)
+    const load = require('node-gyp-build') as (root: string) => Native
+    loaded = load(fileURLToPath(new URL('../..', import.meta.url)))
+  }
+  return loaded
+}

@@ -1,0 +1,15 @@
+/** A question to the kernel, with the way to read its answer: one value, so that neither goes without the other. */
+import type { Message } from './message.js'
+
+export interface Request<T> {
+  /** For people, in an error: `links of kind bridge`, `delete rule priority 1202 …`. */
+  readonly what: string
+  /** RTM_*. */
+  readonly type: number
+  /** NLM_F_*, NLM_F_REQUEST left out. */
+  readonly flags: number
+  /** The family header (ifinfomsg, rtmsg, …) and the attributes behind it. */
+  readonly payload: Buffer
+  /** One answer message. Undefined: not what was asked for (skipped). Throws MalformedMessage. */
+  decode(message: Message): T | undefined
+}

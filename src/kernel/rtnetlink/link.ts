@@ -1,0 +1,167 @@
+/** Links (`struct ifinfomsg`, rtnetlink(7)). */
+import {
+  AF_UNSPEC,
+  IFF_UP,
+  IFLA_ALT_IFNAME,
+  IFLA_EXT_MASK,
+  IFLA_IFNAME,
+  IFLA_INFO_KIND,
+  IFLA_LINK,
+  IFLA_LINK_NETNSID,
+  IFLA_LINKINFO,
+  IFLA_MASTER,
+  IFLA_MAX,
+  IFLA_MTU,
+  IFLA_PROP_LIST,
+  NLM_F_ACK,
+  NLM_F_DUMP,
+  RTEXT_FILTER_SKIP_STATS,
+  RTM_DELLINK,
+  RTM_GETLINK,
+  RTM_NEWLINK,
+} from '../linux.js'
+import { AttributeReader, AttributeWriter, type UnknownAttribute } from '../netlink/attribute.js'
+import type { Message } from '../netlink/message.js'
+import type { Request } from '../netlink/request.js'
+import { attributesAt, linkIndex } from './expect.js'
+
+export interface Link {
+  /** Its identity: a name can change hands. */
+  readonly index: number
+  /** The kernel's own name (IFLA_IFNAME), not one of the alternative ones. */
+  readonly name: string
+  /** IFLA_INFO_KIND: 'bridge', 'veth', …; '' for a link that was not made by a kind (a NIC, lo). */
+  readonly kind: string
+  /** Index of the device that this one is enslaved to; 0 when none. */
+  readonly master: number
+  readonly up: boolean
+  /** IFF_*. */
+  readonly flags: number
+  /** Bytes. */
+  readonly mtu: number
+  /** Index of a veth's other end, or of the device below, in the namespace that `peerNamespace` names; 0 when none. */
+  readonly peerIndex: number
+  /** Id, in this namespace's numbering, of the namespace that the peer lives in; -1 when it is this one, or none. */
+  readonly peerNamespace: number
+  readonly altNames: readonly string[]
+  /** Attributes of a newer kernel than the headers that linux.ts was taken from. */
+  readonly unknown: readonly UnknownAttribute[]
+}
+
+const IFINFOMSG = 16
+
+/** @throws MalformedMessage */
+export function decodeLink(message: Message): Link {
+  const { bytes, payload } = message
+  const attributes = new AttributeReader(bytes, attributesAt(message, RTM_NEWLINK, IFINFOMSG))
+  const index = bytes.readInt32LE(payload + 4)
+  const flags = bytes.readUInt32LE(payload + 8)
+  let name: string | undefined
+  let kind = ''
+  let master = 0
+  let mtu = 0
+  let peerIndex = 0
+  let peerNamespace = -1
+  const altNames: string[] = []
+  const unknown: UnknownAttribute[] = []
+  while (attributes.next()) {
+    switch (attributes.type) {
+      case IFLA_IFNAME:
+        name = attributes.string()
+        break
+      case IFLA_MTU:
+        mtu = attributes.u32()
+        break
+      case IFLA_LINK:
+        peerIndex = attributes.u32()
+        break
+      case IFLA_LINK_NETNSID:
+        peerNamespace = attributes.s32()
+        break
+      case IFLA_MASTER:
+        master = attributes.u32()
+        break
+      case IFLA_LINKINFO:
+        kind = readKind(attributes.nested())
+        break
+      case IFLA_PROP_LIST:
+        readAltNames(attributes.nested(), altNames)
+        break
+      default:
+        if (attributes.type > IFLA_MAX) unknown.push(attributes.unknown())
+    }
+  }
+  if (name === undefined) throw attributes.malformed('a link without a name')
+  const up = (flags & IFF_UP) !== 0
+  return { index, name, kind, master, up, flags, mtu, peerIndex, peerNamespace, altNames, unknown }
+}
+
+/** Links of one kind: 'bridge', 'veth'. Kernels that do not know the kind list all links: those are left out here. */
+export function linksOfKind(kind: string): Request<Link> {
+  const filter = new AttributeWriter().string(IFLA_INFO_KIND, kind)
+  return dumpLinks(`links of kind ${kind}`, dump().nested(IFLA_LINKINFO, filter), (link) => link.kind === kind)
+}
+
+/** Links enslaved to this device. Nothing, and no error, when that device is gone. */
+export function portsOf(masterIndex: number): Request<Link> {
+  const payload = dump().u32(IFLA_MASTER, linkIndex(masterIndex))
+  return dumpLinks(`ports of link ${masterIndex}`, payload, (link) => link.master === masterIndex)
+}
+
+export function allLinks(): Request<Link> {
+  return dumpLinks('all links', dump(), () => true)
+}
+
+/**
+ * One link, by its name. The kernel also answers for an alternative name: compare the name in the answer.
+ * ENODEV when there is none. No dump, so never interrupted.
+ */
+export function linkByName(name: string): Request<Link> {
+  const payload = new AttributeWriter(header(0)).string(IFLA_IFNAME, name).u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
+  return { what: `link ${name}`, type: RTM_GETLINK, flags: 0, payload: payload.finish(), decode: decodeLink }
+}
+
+/** One link, by its index. ENODEV when there is none. No dump, so never interrupted. */
+export function linkByIndex(index: number): Request<Link> {
+  const payload = new AttributeWriter(header(linkIndex(index))).u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
+  return { what: `link ${index}`, type: RTM_GETLINK, flags: 0, payload: payload.finish(), decode: decodeLink }
+}
+
+/** Deletes by index alone: the kernel ignores whatever name is sent along. ENODEV when it is gone. */
+export function deleteLink(index: number, what: string): Request<never> {
+  return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload: header(linkIndex(index)), decode: () => undefined }
+}
+
+function dumpLinks(what: string, payload: AttributeWriter, wanted: (link: Link) => boolean): Request<Link> {
+  return {
+    what,
+    type: RTM_GETLINK,
+    flags: NLM_F_DUMP,
+    payload: payload.finish(),
+    decode(message) {
+      const link = decodeLink(message)
+      return wanted(link) ? link : undefined
+    },
+  }
+}
+
+function dump(): AttributeWriter {
+  return new AttributeWriter(header(0)).u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
+}
+
+function header(index: number): Buffer {
+  const bytes = Buffer.alloc(IFINFOMSG)
+  bytes.writeUInt8(AF_UNSPEC, 0)
+  bytes.writeInt32LE(index, 4)
+  return bytes
+}
+
+function readKind(info: AttributeReader): string {
+  let kind = ''
+  while (info.next()) if (info.type === IFLA_INFO_KIND) kind = info.string()
+  return kind
+}
+
+function readAltNames(properties: AttributeReader, into: string[]): void {
+  while (properties.next()) if (properties.type === IFLA_ALT_IFNAME) into.push(properties.string())
+}

@@ -1,0 +1,38 @@
+/** tc filters: the addon writes and reads their bytes, with the kernel's own headers. */
+import { ETH_P_ARP, NLM_F_REQUEST, NLMSG_HDRLEN } from './linux.js'
+import { type NativeFilter, native } from './native.js'
+import { MalformedMessage } from './netlink/errors.js'
+import type { Request } from './netlink/request.js'
+
+/** A filter at the ingress of a link's clsact. */
+export type Filter = NativeFilter
+
+/** The ARP filters of that pref at the ingress of a link. A link without clsact, or no link at all: an empty list. */
+export function arpFiltersOf(index: number, pref: number): Request<Filter> {
+  return {
+    ...fromMessage(`tc filters of link ${index}`, native().encodeFilterDump(index, pref, ETH_P_ARP)),
+    decode({ bytes }) {
+      try {
+        const filter = native().decodeFilter(bytes)
+        // An older kernel may ignore what the request names.
+        return filter !== null && filter.index === index && filter.pref === pref ? filter : undefined
+      } catch (cause) {
+        throw new MalformedMessage(cause instanceof Error ? cause.message : String(cause), 0)
+      }
+    },
+  }
+}
+
+export function deleteFilter(filter: Filter, what: string): Request<never> {
+  return { ...fromMessage(what, native().encodeFilterDelete(filter)), decode: () => undefined }
+}
+
+/** The addon makes whole messages; the exchange writes their headers itself. */
+function fromMessage(what: string, message: Buffer): Omit<Request<never>, 'decode'> {
+  return {
+    what,
+    type: message.readUInt16LE(4),
+    flags: message.readUInt16LE(6) & ~NLM_F_REQUEST,
+    payload: message.subarray(NLMSG_HDRLEN),
+  }
+}

@@ -1,0 +1,102 @@
+/** Runs a program to its end, or ends it. */
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { accessSync, constants, statSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { Ran } from './host.js'
+
+/** Where the tools of an administrator are, when PATH is a user's. */
+const SYSTEM_FOLDERS = ['/usr/sbin', '/sbin']
+
+export interface ToolOptions {
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  readonly input?: string | undefined
+  /** A descriptor that the tool gets as its number 3. */
+  readonly descriptor?: number | undefined
+}
+
+/** The path of a tool: of the first file that may be executed. Undefined when there is none. */
+export function findTool(command: string, path = process.env.PATH ?? ''): string | undefined {
+  if (command.includes('/')) return command
+  const folders = [...path.split(delimiter).filter((folder) => folder.startsWith('/')), ...SYSTEM_FOLDERS]
+  return folders.map((folder) => join(folder, command)).find(isExecutable)
+}
+
+/** How a tool ends that could not be started. */
+export function notStarted(code: string, stderr: string): Ran {
+  return { status: null, signal: null, code, stdout: '', stderr }
+}
+
+/**
+ * Runs the program at `path`. Its messages are in English (LC_ALL=C), for they are shown beside ours. It is killed
+ * (SIGKILL) when it takes too long or is aborted; what it wrote till then is kept.
+ */
+export function runTool(path: string, args: readonly string[], options: ToolOptions): Promise<Ran> {
+  const { timeoutMs, signal } = options
+  if (signal?.aborted) {
+    return Promise.resolve({ status: null, signal: 'aborted', code: null, stdout: '', stderr: '' })
+  }
+
+  return new Promise((resolve) => {
+    const child = start(path, args, options)
+    if (typeof child === 'string') return resolve(notStarted(child, ''))
+    const stdout = collect(child.stdout)
+    const stderr = collect(child.stderr)
+    let ended: 'timeout' | 'aborted' | undefined
+
+    const end = (why: 'timeout' | 'aborted'): void => {
+      ended ??= why
+      child.kill('SIGKILL')
+      // A process of the tool's own may live on and hold these open.
+      child.stdout?.destroy()
+      child.stderr?.destroy()
+    }
+    const abort = (): void => end('aborted')
+    const timer = setTimeout(end, timeoutMs, 'timeout')
+    signal?.addEventListener('abort', abort, { once: true })
+    const settle = (ran: Ran): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+      resolve(ran)
+    }
+
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      if (child.pid === undefined) settle(notStarted(error.code ?? 'UNKNOWN', ''))
+    })
+    child.on('close', (status, killedBy) => {
+      const how = ended === undefined ? { status, signal: killedBy } : { status: null, signal: ended }
+      settle({ ...how, code: null, stdout: stdout(), stderr: stderr() })
+    })
+    // A tool that ends without reading its input says why in its status.
+    child.stdin?.on('error', () => undefined)
+    child.stdin?.end(options.input)
+  })
+}
+
+/** The process, or why there is none: some reasons come as an exception, others as its event. */
+function start(path: string, args: readonly string[], { input, descriptor }: ToolOptions): ChildProcess | string {
+  const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe']
+  if (descriptor !== undefined) stdio.push(descriptor)
+  try {
+    return spawn(path, args, { env: { ...process.env, LC_ALL: 'C' }, stdio })
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException
+    if (code === undefined || syscall === undefined) throw error
+    return code
+  }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
+}
+
+function collect(stream: NodeJS.ReadableStream | null): () => string {
+  const pieces: Buffer[] = []
+  stream?.on('data', (piece: Buffer) => pieces.push(piece))
+  return () => Buffer.concat(pieces).toString()
+}

@@ -1,0 +1,255 @@
+/** Plan → outcomes: writes, and decides nothing. A step that fails does not stop the rest. */
+import type { Host } from '../kernel/host.js'
+import { formatBatch, UnwritableCommand } from '../kernel/iptables/restore.js'
+import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
+import { ask } from '../kernel/netlink/ask.js'
+import { NetlinkError } from '../kernel/netlink/errors.js'
+import type { Request } from '../kernel/netlink/request.js'
+import { deleteLink, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
+import { deleteNeighbour, deleteProxy } from '../kernel/rtnetlink/neighbour.js'
+import { deleteRoute } from '../kernel/rtnetlink/route.js'
+import { deleteRule } from '../kernel/rtnetlink/rule.js'
+import { deleteFilter } from '../kernel/tc.js'
+import { ReadError } from './errors.js'
+import type { Plan, RestoreStep, Step, StepResult } from './plan.js'
+import { freshly, readLists } from './read.js'
+
+export interface ApplyOptions {
+  readonly signal?: AbortSignal | undefined
+  /** Whether a batch that was refused may be planned anew; otherwise it is tried in smaller pieces. */
+  readonly mayReplan: boolean
+}
+
+export interface Applied {
+  /** Of the steps that were taken, in the plan's order. */
+  readonly results: readonly StepResult[]
+  /** A table changed in between: read again and plan again. The steps behind that batch were not taken. */
+  readonly stale: boolean
+}
+
+export async function applyPlan(host: Host, plan: Plan, options: ApplyOptions): Promise<Applied> {
+  const applier = new Applier(host, plan, options)
+  const stale = !(await applier.run())
+  return { results: plan.steps.flatMap((step) => applier.results.get(step) ?? []), stale }
+}
+
+/** What a dry run says of each step. */
+export function foresee(plan: Plan): StepResult[] {
+  const results = new Map<Step, StepResult>()
+  for (const step of plan.steps) {
+    const hold = step.held ?? (step.action === 'delete-link' ? linkHold(step, plan, results) : null)
+    results.set(step, hold === null ? { step, outcome: 'planned', kept: null, error: null } : kept(step, hold))
+  }
+  return [...results.values()]
+}
+
+type LinkStep = Extract<Step, { action: 'delete-link' }>
+/** A step that is one request to the kernel. */
+type RequestStep = Exclude<Step, RestoreStep | LinkStep>
+
+/** Already gone is what was wanted. */
+const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL'])
+
+class Applier {
+  readonly results = new Map<Step, StepResult>()
+
+  constructor(
+    readonly host: Host,
+    readonly plan: Plan,
+    readonly options: ApplyOptions,
+  ) {}
+
+  /** False when a batch was refused and may be planned anew. */
+  async run(): Promise<boolean> {
+    for (const group of groups(this.plan.steps)) {
+      if (this.options.signal?.aborted) this.#finish(group, () => failed('ABORTED', 'cancelled'))
+      else if (isRestore(group)) {
+        if (!(await this.#restore(group))) return false
+      } else if (isRequests(group)) await this.#request(group)
+      else await this.#deleteLinks(group.filter((step) => step.action === 'delete-link'))
+    }
+    return true
+  }
+
+  /** One exchange for all of them. */
+  async #request(group: readonly RequestStep[]): Promise<void> {
+    const steps = this.#withoutHeld(group)
+    try {
+      const replies = await ask(
+        this.host,
+        steps.map((step) => requestFor(step)),
+        this.options,
+      )
+      steps.forEach((step, i) => {
+        const error = replies[i]?.error ?? null
+        this.results.set(step, error === null ? removed(step) : refused(step, error))
+      })
+    } catch (error) {
+      this.#finish(steps, () => failure(error))
+    }
+  }
+
+  /** One atomic batch for all of them, or, when that is refused for good, one for each. */
+  async #restore(group: readonly RestoreStep[]): Promise<boolean> {
+    const steps = this.#withoutHeld(group)
+    const result = await this.#batch(steps)
+    if (result === null || result.ok) {
+      this.#finish(steps, removed)
+      return true
+    }
+    const worthAnother = result.kind === 'stale' || result.kind === 'busy' || result.kind === 'other'
+    if (worthAnother && this.options.mayReplan) return false
+    if (worthAnother && steps.length > 1) {
+      for (const step of steps) {
+        const piece = await this.#batch([step])
+        this.results.set(step, piece === null || piece.ok ? removed(step) : batchFailure(step, piece))
+      }
+      return true
+    }
+    this.#finish(steps, (step) => batchFailure(step, result))
+    return true
+  }
+
+  /** Null when there was nothing to do. */
+  async #batch(steps: readonly RestoreStep[]): Promise<ApplyResult | null> {
+    const [first] = steps
+    if (first === undefined) return null
+    try {
+      return await applyBatch(this.host, first.backend, restoreBatch(first.table, steps), this.options)
+    } catch (error) {
+      if (!(error instanceof UnwritableCommand)) throw error
+      return { ok: false, kind: 'other', status: null, message: error.message, line: null }
+    }
+  }
+
+  /** One by one: each is looked at just before, since the kernel asks for no more than its index. */
+  async #deleteLinks(steps: readonly LinkStep[]): Promise<void> {
+    // The one that may have to stay, so that the next pass knows the /24, is the last that is decided on.
+    const keeper = lastGateway(this.plan)
+    for (const step of [...steps].sort((a, b) => Number(a === keeper) - Number(b === keeper))) {
+      const hold = step.held ?? linkHold(step, this.plan, this.results)
+      this.results.set(step, hold === null ? await this.#deleteLink(step) : kept(step, hold))
+    }
+  }
+
+  async #deleteLink(step: LinkStep): Promise<StepResult> {
+    const { link, object } = step
+    try {
+      const [[found], ports] = await freshly(() =>
+        readLists(this.host, [linkByIndex(link.index), portsOf(link.index)], { ...this.options, absent: ['ENODEV'] }),
+      )
+      if (found === undefined) return { step, outcome: 'gone', kept: null, error: null }
+      if (found.name !== link.name || found.kind !== link.kind)
+        return kept(step, `it is ${found.kind} ${found.name} now`)
+      if (ports[0] !== undefined) return kept(step, `port ${ports[0].name} came meanwhile`)
+      const [{ error }] = await ask(this.host, [deleteLink(link.index, `delete ${object}`)], this.options)
+      return error === null ? removed(step) : refused(step, error)
+    } catch (error) {
+      return { step, outcome: 'failed', kept: null, error: failure(error) }
+    }
+  }
+
+  #withoutHeld<S extends Step>(steps: readonly S[]): S[] {
+    for (const step of steps) if (step.held !== null) this.results.set(step, kept(step, step.held))
+    return steps.filter(({ held }) => held === null)
+  }
+
+  #finish(steps: readonly Step[], outcome: (step: Step) => StepResult | StepResult['error']): void {
+    for (const step of steps) {
+      const result = outcome(step)
+      this.results.set(
+        step,
+        result !== null && 'step' in result ? result : { step, outcome: 'failed', kept: null, error: result },
+      )
+    }
+  }
+}
+
+/** All of the steps' rules, then all of their chains: a chain goes when nothing jumps to it any more. */
+export function restoreBatch(table: string, steps: readonly RestoreStep[]): string {
+  const rules = steps.flatMap((step) => step.rules.map(({ chain, words }) => ['-D', chain, ...words]))
+  const chains = steps.flatMap((step) => step.chains.map((name) => ['-X', name]))
+  return formatBatch(table, [...rules, ...chains])
+}
+
+function requestFor(step: RequestStep): Request<never> {
+  const what = `delete ${step.object}`
+  switch (step.action) {
+    case 'delete-filter':
+      return deleteFilter(step.filter, what)
+    case 'delete-proxy':
+      return deleteProxy(step.neighbour)
+    case 'delete-neighbour':
+      return deleteNeighbour(step.neighbour)
+    case 'delete-route':
+      return deleteRoute(step.route, what)
+    case 'delete-rule':
+      return deleteRule(step.rule, what)
+  }
+}
+
+/** Why a dead bridge has to stay although nobody uses it; null when it can go. */
+function linkHold(step: LinkStep, plan: Plan, results: ReadonlyMap<Step, StepResult>): string | null {
+  const problems = [...results.values()].filter(({ outcome }) => outcome === 'kept' || outcome === 'failed')
+  const own = problems.find((result) => result.step.bridges.some((name) => step.bridges.includes(name)))
+  if (own !== undefined) return `${own.step.object} is still there`
+  const [first] = problems
+  if (first === undefined || step !== lastGateway(plan)) return null
+  const gatewayKept = problems.some(({ step: other }) => other.action === 'delete-link' && other.gateway)
+  return gatewayKept ? null : `${first.step.object} is still there, and no other bridge tells the node's /24`
+}
+
+/** The dead bridge that stays for the gateway's sake, if one has to; null while a bridge with the gateway stays anyhow. */
+function lastGateway(plan: Plan): Step | null {
+  if (plan.gatewayStays) return null
+  return plan.steps.find((step) => step.action === 'delete-link' && step.gateway) ?? null
+}
+
+/** Steps that go out together: requests in one exchange, batches of one table, links. */
+function groups(steps: readonly Step[]): Step[][] {
+  const key = (step: Step): string => {
+    if (step.action === 'restore') return `${step.backend} ${step.table}`
+    return step.action === 'delete-link' ? 'link' : 'request'
+  }
+  const groups: Step[][] = []
+  for (const step of steps) {
+    const last = groups.at(-1)
+    if (last?.[0] !== undefined && key(last[0]) === key(step)) last.push(step)
+    else groups.push([step])
+  }
+  return groups
+}
+
+function isRestore(group: readonly Step[]): group is RestoreStep[] {
+  return group[0]?.action === 'restore'
+}
+
+function isRequests(group: readonly Step[]): group is RequestStep[] {
+  return group[0]?.action !== 'restore' && group[0]?.action !== 'delete-link'
+}
+
+function removed(step: Step): StepResult {
+  return { step, outcome: 'removed', kept: null, error: null }
+}
+
+function kept(step: Step, reason: string): StepResult {
+  return { step, outcome: 'kept', kept: reason, error: null }
+}
+
+function refused(step: Step, error: NetlinkError): StepResult {
+  if (GONE.has(error.code)) return { step, outcome: 'gone', kept: null, error: null }
+  return { step, outcome: 'failed', kept: null, error: failure(error) }
+}
+
+function batchFailure(step: Step, { kind, message }: Extract<ApplyResult, { ok: false }>): StepResult {
+  return { step, outcome: 'failed', kept: null, error: failed(kind.toUpperCase(), message) }
+}
+
+function failed(code: string, message: string): NonNullable<StepResult['error']> {
+  return { code, message }
+}
+
+function failure(error: unknown): NonNullable<StepResult['error']> {
+  if (error instanceof NetlinkError || error instanceof ReadError) return failed(error.code, error.message)
+  throw error
+}

@@ -1,0 +1,119 @@
+/**
+ * Identities, grants, and the pairs that follow from them: what a granted pair's two bridges carry. The rules are
+ * described once, for whoever writes them and for the sweep that recognises them.
+ */
+
+import { ruleKey } from '../kernel/iptables/rule.js'
+import type { Chain } from '../kernel/iptables/save.js'
+import { GRANT_MARK, grantChain, grantFilterHandle, IDENTITY_MASK, identityChain } from './contract.js'
+import type { Subnet } from './subnet.js'
+
+const GRANT = `0x${GRANT_MARK.toString(16)}/0x${GRANT_MARK.toString(16)}`
+const identity = (mark: number): string => `0x${mark.toString(16)}/0x${IDENTITY_MASK.toString(16)}`
+
+/** Who a packet comes from: the bridge it enters by, and the mark that its sender's identity chain sets. */
+export interface Identity {
+  readonly bridge: string
+  readonly mark: number
+}
+
+/** The one rule of an identity chain, as the words behind `-A CHAIN`. */
+export function identityRule(address: string, { bridge, mark }: Identity, subnet: Subnet): string[] {
+  return ['-i', bridge, '-s', address, '-d', String(subnet), '-j', 'MARK', '--set-xmark', identity(mark)]
+}
+
+/** The rules that admit one peer to an address. */
+export function admitRules(address: string, peer: Identity): string[][] {
+  const matches = ['-i', peer.bridge, '-d', address, '-m', 'mark', '--mark', identity(peer.mark)]
+  return ['MARK', 'CONNMARK'].map((target) => [...matches, '-j', target, '--set-xmark', GRANT])
+}
+
+/** The jumps to an address's chains, in mangle PREROUTING. */
+export function jumpRules(address: string): string[][] {
+  return [
+    ['-s', address, '-j', identityChain(address)],
+    ['-d', address, '-j', grantChain(address)],
+    ['-s', address, '-j', grantChain(address)],
+  ]
+}
+
+/** The identities that a chain gives its address; [] when none of its rules is understood. */
+export function identitiesOf(chain: Chain, address: string, subnet: Subnet): Identity[] {
+  return peersIn(chain, '--set-xmark', (peer) => [identityRule(address, peer, subnet)])
+}
+
+/** The peers that a grant chain admits to its address. */
+export function admittedBy(chain: Chain, address: string): Identity[] {
+  return peersIn(chain, '--mark', (peer) => admitRules(address, peer))
+}
+
+/** Takes bridge and mark out of each rule, and believes them when the rule that they give is that rule. */
+function peersIn(chain: Chain, markOption: string, expected: (peer: Identity) => string[][]): Identity[] {
+  const peers = new Map<string, Identity>()
+  for (const { words } of chain.rules) {
+    const bridge = words[words.indexOf('-i') + 1]
+    const mark = Number(words[words.indexOf(markOption) + 1]?.split('/')[0])
+    if (bridge === undefined || !Number.isInteger(mark)) continue
+    const key = ruleKey(words)
+    if (expected({ bridge, mark }).some((rule) => ruleKey(rule) === key))
+      peers.set(`${bridge} ${mark}`, { bridge, mark })
+  }
+  return [...peers.values()]
+}
+
+/** One side of a pair: an address, and the bridge that its identity names. */
+export interface PairSide {
+  readonly address: string
+  readonly bridge: string
+}
+
+/** `granting` admits `peer`; they are on different bridges. */
+export interface Pair {
+  readonly granting: PairSide
+  readonly peer: PairSide
+}
+
+/** Every pair of an admitting address and one that has the identity it admits. */
+export function pairsOf(
+  identities: ReadonlyMap<string, readonly Identity[]>,
+  admitted: ReadonlyMap<string, readonly Identity[]>,
+): Pair[] {
+  const holders = new Map<string, PairSide[]>()
+  for (const [address, ids] of identities) {
+    for (const { bridge, mark } of ids) {
+      const key = `${bridge} ${mark}`
+      holders.set(key, [...(holders.get(key) ?? []), { address, bridge }])
+    }
+  }
+  const pairs: Pair[] = []
+  for (const [address, peers] of admitted) {
+    for (const { bridge: own } of identities.get(address) ?? []) {
+      for (const { bridge, mark } of peers) {
+        if (bridge === own) continue
+        for (const peer of holders.get(`${bridge} ${mark}`) ?? []) {
+          if (peer.address !== address) pairs.push({ granting: { address, bridge: own }, peer })
+        }
+      }
+    }
+  }
+  return pairs
+}
+
+/** A proxy neighbour entry, or a grant filter, that a pair wants; `key` compares it with one that was read. */
+export const proxyKey = (address: string, bridge: string): string => `${address} ${bridge}`
+export const filterKey = (bridge: string, handle: number): string => `${bridge} ${handle}`
+
+/** What the two bridges of a pair carry for it: each side takes the other for a neighbour on its own link. */
+export function wantedBy(pair: Pair, subnet: Subnet): { proxies: string[]; filters: string[] } {
+  const sides = [
+    [pair.granting, pair.peer],
+    [pair.peer, pair.granting],
+  ] as const
+  const octet = (address: string): number => subnet.workloadOctet(address) ?? 0
+  return {
+    proxies: sides.map(([own, other]) => proxyKey(other.address, own.bridge)),
+    filters: sides.map(([own, other]) =>
+      filterKey(own.bridge, grantFilterHandle(octet(own.address), octet(other.address))),
+    ),
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * The node-state guard: one pass, or one deploy, at a time. Inside a process it is a fair queue; between processes it
+ * is flock(2) on a file named after the network namespace, which dies with its holder and which a script can take too.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Host, NamespaceId } from '../kernel/host.js'
+import { openHost } from '../kernel/linux-host.js'
+import { native } from '../kernel/native.js'
+import { GuardError } from './errors.js'
+import type { ContainerNet } from './net.js'
+import { checkPrivilege } from './privilege.js'
+
+const LOCK_FOLDER = '/run/netsweep'
+/** How often a lock that another process holds is tried again. flock(2) itself could not be cancelled. */
+const RETRY_MS = 20
+
+export interface LockOptions {
+  /** Milliseconds to wait for whoever holds it. Default 10,000. */
+  readonly timeoutMs?: number | undefined
+  readonly signal?: AbortSignal | undefined
+  /** Stands in for the machine; the lock is taken for its namespace. Closed with the lock, like one of our own. */
+  readonly host?: Host | undefined
+}
+
+/**
+ * Takes the node-state lock of the network namespace that `net` means. `await using` gives it back.
+ *
+ * @throws GuardError BUSY when somebody else held it for too long, UNUSABLE when its file cannot be had.
+ * @throws ReadError PRIVILEGE without CAP_NET_ADMIN, FAILED when the namespace is not there.
+ */
+export async function lockNodeState(net: ContainerNet, options: LockOptions = {}): Promise<NodeStateLock> {
+  const host = options.host ?? (await openNode(net))
+  try {
+    return await NodeStateLock.take(host, net.netns, options)
+  } catch (error) {
+    host.close()
+    throw error
+  }
+}
+
+/** Opens the machine as seen from the network namespace that `net` means, for reading. The caller closes it. */
+export async function openNode(net: ContainerNet): Promise<Host> {
+  await checkPrivilege()
+  return openHost({ netns: net.netns, timeoutMs: net.timeoutMs })
+}
+
+export class NodeStateLock implements AsyncDisposable {
+  #file: FileHandle | null = null
+  #leave: (() => void) | null = null
+  readonly #timeoutMs: number
+
+  private constructor(
+    /** The machine, as seen from the namespace that the lock guards. */
+    readonly host: Host,
+    readonly netns: string | undefined,
+    timeoutMs: number,
+  ) {
+    this.#timeoutMs = timeoutMs
+  }
+
+  static async take(
+    host: Host,
+    netns: string | undefined,
+    { timeoutMs = 10_000, signal }: LockOptions,
+  ): Promise<NodeStateLock> {
+    const lock = new NodeStateLock(host, netns, timeoutMs)
+    await lock.#acquire(signal)
+    return lock
+  }
+
+  get held(): boolean {
+    return this.#file !== null
+  }
+
+  /** The descriptor of the locked file, for a child that is to go on holding it. */
+  get descriptor(): number {
+    return this.#must().fd
+  }
+
+  /** Throws unless the lock is held, and for that network namespace: whoever reads and then writes asks first. */
+  assertGuards(net: ContainerNet): void {
+    this.#must()
+    if (net.netns !== this.netns) {
+      const named = (netns: string | undefined): string => netns ?? "the caller's own network namespace"
+      throw new GuardError('NOT_HELD', `the lock is for ${named(this.netns)}, not for ${named(net.netns)}`)
+    }
+  }
+
+  /** Lets others have the lock for so long, then takes it again. */
+  async pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+    await this.#release()
+    await sleep(milliseconds, undefined, { signal }).catch(() => {
+      throw new GuardError('ABORTED', 'cancelled while the node was left to settle')
+    })
+    await this.#acquire(signal)
+  }
+
+  async release(): Promise<void> {
+    await this.#release()
+    this.host.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+
+  #must(): FileHandle {
+    if (this.#file === null) throw new GuardError('NOT_HELD', 'the node-state lock was released already')
+    return this.#file
+  }
+
+  async #acquire(signal: AbortSignal | undefined): Promise<void> {
+    const key = lockName(this.host.namespace)
+    const deadline = Date.now() + this.#timeoutMs
+    const limit = AbortSignal.any([AbortSignal.timeout(this.#timeoutMs), ...(signal ? [signal] : [])])
+    const busy = (): GuardError =>
+      signal?.aborted
+        ? new GuardError('ABORTED', 'cancelled while waiting for the node-state lock')
+        : new GuardError(
+            'BUSY',
+            `somebody else held ${LOCK_FOLDER}/${key} for ${this.#timeoutMs / 1000} s`,
+            `try again, or wait longer with --lock-timeout; \`fuser ${LOCK_FOLDER}/${key}\` says who holds it`,
+          )
+    const leave = await enqueue(key, limit).catch(() => {
+      throw busy()
+    })
+    let file: FileHandle | undefined
+    try {
+      file = await openLockFile(key)
+      while (!native().tryLock(file.fd)) {
+        if (signal?.aborted || Date.now() >= deadline) throw busy()
+        await sleep(RETRY_MS)
+      }
+      this.#file = file
+      this.#leave = leave
+    } catch (error) {
+      await file?.close()
+      leave()
+      throw error
+    }
+  }
+
+  async #release(): Promise<void> {
+    const file = this.#file
+    this.#file = null
+    await file?.close()
+    this.#leave?.()
+    this.#leave = null
+  }
+}
+
+const lockName = ({ device, inode }: NamespaceId): string => `${device}-${inode}.lock`
+
+async function openLockFile(name: string): Promise<FileHandle> {
+  const path = `${LOCK_FOLDER}/${name}`
+  try {
+    await mkdir(LOCK_FOLDER, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    const folder = await lstat(LOCK_FOLDER)
+    // In a folder that others can write to, somebody could hold the lock for ever, or swap the file under a holder.
+    if (
+      !folder.isDirectory() ||
+      (folder.uid !== 0 && folder.uid !== process.geteuid?.()) ||
+      (folder.mode & 0o077) !== 0
+    )
+      throw new GuardError(
+        'UNUSABLE',
+        `${LOCK_FOLDER} is not a folder of root's with mode 0700`,
+        `look who made it, then: rm -r ${LOCK_FOLDER}`,
+      )
+    return await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
+  } catch (error) {
+    if (error instanceof GuardError) throw error
+    throw new GuardError(
+      'UNUSABLE',
+      `${path}: ${(error as Error).message}`,
+      `run as root, or: install -d -m 0700 -o "$USER" ${LOCK_FOLDER}`,
+      error,
+    )
+  }
+}
+
+/**
+ * Who waits in this process, by lock, the holder first. Module state, since two callers that know nothing of each other
+ * have to meet somewhere; flock(2) alone would let them in at random.
+ */
+const queues = new Map<string, Promise<void>>()
+
+/** Waits for its turn; returns what lets the next one in. Rejects, and lets the next one in, when `signal` fires first. */
+async function enqueue(key: string, signal: AbortSignal): Promise<() => void> {
+  const before = queues.get(key) ?? Promise.resolve()
+  let done: () => void = () => {}
+  const own = new Promise<void>((resolve) => {
+    done = resolve
+  })
+  const last = before.then(() => own)
+  queues.set(key, last)
+  const leave = (): void => {
+    done()
+    void last.then(() => {
+      if (queues.get(key) === last) queues.delete(key)
+    })
+  }
+  const aborted = new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+  try {
+    await Promise.race([before, aborted])
+    return leave
+  } catch (error) {
+    leave()
+    throw error
+  }
+}

@@ -1,0 +1,22 @@
+/** Whether this process may change networks at all, told before anything else fails for a reason that does not say so. */
+import { readFile } from 'node:fs/promises'
+import { ReadError } from './errors.js'
+
+/** linux/capability.h */
+const CAP_NET_ADMIN = 12n
+
+export const PRIVILEGE_HINT =
+  'run as root (sudo netsweep …), or give the service CAP_NET_ADMIN (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW)'
+
+/** @throws ReadError PRIVILEGE when CAP_NET_ADMIN is not among the effective capabilities (capabilities(7)). */
+export async function checkPrivilege(): Promise<void> {
+  const status = await readFile('/proc/self/status', 'utf8')
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1]
+  if (effective !== undefined && (BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) return
+  throw new ReadError({
+    read: 'privileges',
+    code: 'PRIVILEGE',
+    reason: 'CAP_NET_ADMIN is missing: without it the kernel neither shows iptables nor lets anything be removed',
+    hint: PRIVILEGE_HINT,
+  })
+}

@@ -1,0 +1,266 @@
+/** Conclusion → Plan: what goes, in which order, and why. Pure. */
+
+import type { SavedRule } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
+import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
+import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { type Conclusion, isGateway } from './conclude.js'
+import { describeFilter, describeRoute, describeRule, iptablesCommand } from './describe.js'
+import type { Notice, Plan, RestoreStep, Step } from './plan.js'
+import type { AddressChains, BridgeRule } from './tables.js'
+import type { NodeView } from './view.js'
+
+/** Whose leftover a step is, and why it goes. */
+type About = Pick<Step, 'reason' | 'bridges' | 'addresses' | 'held'>
+
+/** What a pass removes. The order is part of the contract: what the next pass needs to find the rest goes last. */
+export function planSweep(view: NodeView, conclusion: Conclusion): Plan {
+  const sweep = new Sweep(view, conclusion)
+  const steps = [
+    ...sweep.filters(),
+    ...sweep.proxies(),
+    ...sweep.tables(),
+    ...sweep.routes(),
+    ...sweep.workloadProhibits(),
+    ...sweep.neighbours(),
+    ...sweep.bridgeProhibits(),
+    ...sweep.links(),
+  ]
+  return { subnet: conclusion.subnet, steps, notices: notices(conclusion), gatewayStays: sweep.gatewayStays() }
+}
+
+function notices({ foreign, misplaced, spared }: Conclusion): Notice[] {
+  const strangers = [...foreign].map(([name, reason]) => ({ object: `bridge ${name}`, reason: `foreign: ${reason}` }))
+  return [...strangers, ...misplaced, ...spared]
+}
+
+class Sweep {
+  readonly #departed: ReadonlySet<string>
+  readonly #dead: ReadonlySet<string>
+  readonly #detached: ReadonlySet<string>
+  readonly #names: ReadonlyMap<number, string>
+
+  constructor(
+    readonly view: NodeView,
+    readonly conclusion: Conclusion,
+  ) {
+    this.#departed = new Set(conclusion.departed)
+    this.#dead = new Set(conclusion.dead.map(({ link }) => link.name))
+    this.#detached = new Set(conclusion.detached)
+    this.#names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  }
+
+  filters(): Step[] {
+    return this.conclusion.unwantedFilters.map(({ object: filter, mine: { sender, target } }) => {
+      const object = describeFilter(filter, this.#name(filter.index))
+      return {
+        ...this.#about(this.#withoutWorkload([sender, target])),
+        action: 'delete-filter',
+        object: `filter ${object}`,
+        command: `tc filter del ${object}`,
+        filter,
+      }
+    })
+  }
+
+  proxies(): Step[] {
+    return this.conclusion.unwantedProxies.map(({ object: neighbour, mine }) => {
+      const object = `proxy ${mine} dev ${this.#name(neighbour.index)}`
+      const command = `ip neigh del ${object}`
+      return { ...this.#about(this.#withoutWorkload([mine])), action: 'delete-proxy', object, command, neighbour }
+    })
+  }
+
+  /** Table by table, each to be committed as a whole: what names addresses, then what names bridges. */
+  tables(): RestoreStep[] {
+    const { chains, rules } = this.conclusion.own.tables
+    return [...this.view.iptables.keys()].flatMap((backend) =>
+      ['mangle', 'raw', 'filter'].flatMap((table) => [
+        ...(table === 'mangle'
+          ? chains.filter((each) => each.backend === backend).flatMap((each) => this.#chains(each))
+          : []),
+        ...this.#bridgeRules(
+          backend,
+          table,
+          rules.filter((rule) => rule.backend === backend && rule.table === table),
+        ),
+      ]),
+    )
+  }
+
+  routes(): Step[] {
+    // Each deletion changes what the kernel would take next.
+    let left: readonly Route[] = this.view.routes
+    return this.conclusion.own.hostRoutes.flatMap(({ object: route, mine }): Step[] => {
+      if (!this.#departed.has(mine)) return []
+      const dev = this.#name(route.oif)
+      const taken = routeTakenFirst(left, route)
+      if (taken === route) left = left.filter((other) => other !== route)
+      const held = taken === undefined || taken === route ? null : wouldGoFirst(describeRoute(taken, dev))
+      const command = `ip route del ${describeRoute(route, dev)}`
+      return [
+        { ...this.#about([mine]), held, action: 'delete-route', object: `route ${mine}/32 dev ${dev}`, command, route },
+      ]
+    })
+  }
+
+  neighbours(): Step[] {
+    const fixed = NUD_PERMANENT | NUD_NOARP
+    return (this.view.confirmed?.neighbours ?? []).flatMap((neighbour): Step[] => {
+      if (!this.#departed.has(neighbour.address) || neighbour.proxy || (neighbour.state & fixed) !== 0) return []
+      const object = `${neighbour.address} dev ${this.#name(neighbour.index)}`
+      return [
+        {
+          ...this.#about([neighbour.address]),
+          action: 'delete-neighbour',
+          object: `neighbour ${object}`,
+          command: `ip neigh del ${object}`,
+          neighbour,
+        },
+      ]
+    })
+  }
+
+  workloadProhibits(): Step[] {
+    const going = this.conclusion.own.workloadProhibits.filter(({ mine }) => this.#departed.has(mine))
+    return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#about([mine]) })))
+  }
+
+  bridgeProhibits(): Step[] {
+    const going = this.conclusion.own.bridgeProhibits.filter(({ mine }) => this.#goes(mine))
+    return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#aboutBridge(mine) })))
+  }
+
+  links(): Step[] {
+    return [...this.conclusion.dead]
+      .sort((a, b) => (a.link.name < b.link.name ? -1 : 1))
+      .map((bridge) => ({
+        ...this.#aboutBridge(bridge.link.name),
+        action: 'delete-link',
+        object: `bridge ${bridge.link.name}`,
+        command: `ip link del dev ${bridge.link.name}`,
+        link: bridge.link,
+        gateway: bridge.addresses.some(({ address, prefix }) => isGateway(address, prefix, this.conclusion.subnet)),
+      }))
+  }
+
+  gatewayStays(): boolean {
+    return this.view.links.bridges.some(
+      ({ link, addresses }) =>
+        !this.#dead.has(link.name) &&
+        addresses.some(({ address, prefix }) => isGateway(address, prefix, this.conclusion.subnet)),
+    )
+  }
+
+  /** One address's jumps, the rules of its chains, and the chains; a chain that somebody else jumps to stays, empty. */
+  #chains({ backend, address, chains, jumps, holders }: AddressChains): RestoreStep[] {
+    if (!this.#departed.has(address)) return []
+    // Rules of chains that go as well hold nothing: they are deleted before any chain is.
+    const holding = chains.filter(({ name }) =>
+      holders.get(name)?.some(({ chain }) => !this.#isDepartedChain(backend, chain)),
+    )
+    const rules = [...jumps, ...chains.flatMap((chain) => chain.rules)]
+    const free = chains.filter((chain) => !holding.includes(chain)).map(({ name }) => name)
+    const about = this.#about([address])
+    const steps: RestoreStep[] = []
+    if (rules.length > 0 || free.length > 0) {
+      const names =
+        free.length > 0 ? `chains ${free.join(', ')}` : `rules of ${chains.map(({ name }) => name).join(', ')}`
+      steps.push(restoreStep(about, backend, 'mangle', names, rules, free))
+    }
+    for (const { name } of holding) {
+      const [holder] = holders.get(name) ?? []
+      const step = restoreStep(about, backend, 'mangle', `chain ${name}`, [], [name])
+      steps.push({ ...step, held: `held by somebody else's rule: -A ${holder?.chain} ${holder?.words.join(' ')}` })
+    }
+    return steps
+  }
+
+  #isDepartedChain(backend: Backend, name: string): boolean {
+    return this.conclusion.own.tables.chains.some(
+      (each) =>
+        each.backend === backend &&
+        this.#departed.has(each.address) &&
+        each.chains.some((chain) => chain.name === name),
+    )
+  }
+
+  #bridgeRules(backend: Backend, table: string, rules: readonly BridgeRule[]): RestoreStep[] {
+    const byBridge = new Map<string | null, SavedRule[]>()
+    for (const { bridge, rule } of rules) byBridge.set(bridge, [...(byBridge.get(bridge) ?? []), rule])
+    const names = [...byBridge.keys()].filter((name) => name !== null).sort()
+    const steps = names.flatMap((name) =>
+      this.#goes(name)
+        ? [restoreStep(this.#aboutBridge(name), backend, table, `rules of ${name}`, byBridge.get(name) ?? [], [])]
+        : [],
+    )
+    const meshMark = byBridge.get(null)
+    if (meshMark !== undefined && this.conclusion.meshMarkDetached) {
+      const about = { reason: 'no tenant bridge remains', bridges: [], addresses: [], held: null }
+      steps.push(restoreStep(about, backend, table, 'the reply mark of the mesh', meshMark, []))
+    }
+    return steps
+  }
+
+  #deleteRules(going: readonly { rule: Rule; about: About }[]): Step[] {
+    // Each deletion changes what the kernel would take next.
+    let left: readonly Rule[] = this.view.rules
+    return going.map(({ rule, about }) => {
+      const taken = ruleTakenFirst(left, rule)
+      if (taken === rule) left = left.filter((other) => other !== rule)
+      const object = describeRule(rule)
+      const held = taken === undefined || taken === rule ? null : wouldGoFirst(describeRule(taken))
+      return { ...about, held, action: 'delete-rule', object, command: `ip rule del ${object}`, rule }
+    })
+  }
+
+  #goes(bridge: string): boolean {
+    return this.#dead.has(bridge) || this.#detached.has(bridge)
+  }
+
+  #name(index: number): string {
+    return this.#names.get(index) ?? `link ${index}`
+  }
+
+  #withoutWorkload(addresses: readonly string[]): string[] {
+    return addresses.filter((address) => this.#departed.has(address))
+  }
+
+  /** Whose leftover it is, and why it goes: that of no address is wanted by no pair. */
+  #about(addresses: readonly string[]): About {
+    const [first] = addresses
+    const reason = first === undefined ? 'no granted pair wants it' : `address ${addresses.join(', ')} has no workload`
+    return { reason, bridges: [], addresses, held: null }
+  }
+
+  #aboutBridge(name: string): About {
+    const reason = this.#dead.has(name) ? `bridge ${name} has no workload` : `bridge ${name} does not exist`
+    return { reason, bridges: [name], addresses: [], held: null }
+  }
+}
+
+function restoreStep(
+  about: About,
+  backend: Backend,
+  table: string,
+  what: string,
+  rules: readonly SavedRule[],
+  chains: readonly string[],
+): RestoreStep {
+  const commands = [...rules.map(({ chain, words }) => ['-D', chain, ...words]), ...chains.map((name) => ['-X', name])]
+  return {
+    ...about,
+    action: 'restore',
+    object: `${backend} ${table}: ${what}`,
+    command: commands.map((words) => iptablesCommand(backend, table, words)).join(' && '),
+    backend,
+    table,
+    rules,
+    chains,
+  }
+}
+
+function wouldGoFirst(other: string): string {
+  return `the kernel would take another one first, which is not ours: ${other}`
+}

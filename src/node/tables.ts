@@ -1,0 +1,169 @@
+/** What in iptables is this project's: chains and jumps of addresses, tagged rules and ACCEPTs of bridges. Pure. */
+import { parseRule, ruleKey } from '../kernel/iptables/rule.js'
+import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
+import { chainAddress, GENERATION_TAGS, identityChain } from './contract.js'
+import { admittedBy, type Identity, identitiesOf, jumpRules } from './grants.js'
+import { acceptRules, isolationRules, meshReplyRules } from './isolation.js'
+import type { ContainerNet } from './net.js'
+import type { Subnet } from './subnet.js'
+
+/** One address's chains and the jumps to them, in one back end's mangle table. */
+export interface AddressChains {
+  readonly backend: Backend
+  readonly address: string
+  readonly chains: readonly Chain[]
+  /** Jumps of the known form. */
+  readonly jumps: readonly SavedRule[]
+  /** Other people's rules that jump to one of the chains, by chain: while there are any, the kernel keeps the chain. */
+  readonly holders: ReadonlyMap<string, readonly SavedRule[]>
+  /** Empty when no identity chain was found, or none of its rules is understood. */
+  readonly identities: readonly Identity[]
+  readonly admitted: readonly Identity[]
+}
+
+/** One rule that names a tenant bridge, or, with `bridge` null, the mesh's reply mark. */
+export interface BridgeRule {
+  readonly backend: Backend
+  readonly table: string
+  readonly bridge: string | null
+  readonly rule: SavedRule
+}
+
+export interface OwnTables {
+  readonly chains: readonly AddressChains[]
+  readonly rules: readonly BridgeRule[]
+}
+
+export function ownTables(saves: ReadonlyMap<Backend, Save>, net: ContainerNet, subnet: Subnet): OwnTables {
+  const forms = new RuleForms(net, subnet)
+  const chains: AddressChains[] = []
+  const rules: BridgeRule[] = []
+  for (const [backend, { tables }] of saves) {
+    const mangle = tables.get('mangle')
+    if (mangle !== undefined) chains.push(...addressChains(backend, mangle, subnet))
+    for (const { name: table, chain, rule } of candidates(tables)) {
+      const bridge = forms.bridgeOf(table, chain, rule)
+      if (bridge !== undefined) rules.push({ backend, table, bridge, rule })
+    }
+  }
+  return { chains, rules }
+}
+
+/** Where the rules of a bridge stand: other chains are other people's, however many rules they hold. */
+const PLACES = [
+  ['raw', 'PREROUTING'],
+  ['mangle', 'PREROUTING'],
+  ['filter', 'FORWARD'],
+  ['filter', 'INPUT'],
+] as const
+
+function* candidates(tables: ReadonlyMap<string, Table>): Iterable<{ name: string; chain: string; rule: SavedRule }> {
+  for (const [name, chain] of PLACES) {
+    for (const rule of tables.get(name)?.chains.get(chain)?.rules ?? []) yield { name, chain, rule }
+  }
+}
+
+/** The rules that a tenant bridge may have, by their canonical form. */
+class RuleForms {
+  readonly #byBridge = new Map<string, ReadonlySet<string>>()
+  readonly #shared: ReadonlySet<string>
+
+  constructor(
+    readonly net: ContainerNet,
+    readonly subnet: Subnet,
+  ) {
+    this.#shared = new Set(meshReplyRules(subnet).map(formOf))
+  }
+
+  /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
+  bridgeOf(table: string, chain: string, { words }: SavedRule): string | null | undefined {
+    // A rule of ours has a tag, or is an ACCEPT of four words; anything else is not looked at closer.
+    if (words.length !== 4 && !GENERATION_TAGS.some((tag) => words.includes(tag))) return undefined
+    const form = formOf({ table, chain, words })
+    if (this.#shared.has(form)) return null
+    return words.find((word) => this.net.isTenantBridge(word) && this.#formsOf(word).has(form))
+  }
+
+  #formsOf(bridge: string): ReadonlySet<string> {
+    let forms = this.#byBridge.get(bridge)
+    if (forms === undefined) {
+      const rules = isolationRules(this.net.bridge, bridge, this.subnet).filter(({ shared }) => !shared)
+      forms = new Set([...rules, ...acceptRules(bridge)].map(formOf))
+      this.#byBridge.set(bridge, forms)
+    }
+    return forms
+  }
+}
+
+function formOf({ table, chain, words }: { table: string; chain: string; words: readonly string[] }): string {
+  return `${table} ${chain} ${ruleKey(words)}`
+}
+
+function addressChains(backend: Backend, mangle: Table, subnet: Subnet): AddressChains[] {
+  const byAddress = new Map<string, Chain[]>()
+  for (const chain of mangle.chains.values()) {
+    const address = chain.policy === null ? chainAddress(chain.name) : null
+    if (address === null || subnet.workloadOctet(address) === null) continue
+    byAddress.set(address, [...(byAddress.get(address) ?? []), chain])
+  }
+  const jumps = jumpsTo(mangle, new Set([...byAddress.values()].flat().map(({ name }) => name)))
+  return [...byAddress].map(([address, chains]) => {
+    const known = new Set(jumpRules(address).map(ruleKey))
+    const own: SavedRule[] = []
+    const holders = new Map<string, SavedRule[]>()
+    for (const { name } of chains) {
+      for (const rule of jumps.get(name) ?? []) {
+        if (rule.chain === 'PREROUTING' && known.has(ruleKey(rule.words))) own.push(rule)
+        else holders.set(name, [...(holders.get(name) ?? []), rule])
+      }
+    }
+    const isIdentity = ({ name }: Chain): boolean => name === identityChain(address)
+    return {
+      backend,
+      address,
+      chains,
+      jumps: own,
+      holders,
+      identities: chains.filter(isIdentity).flatMap((chain) => identitiesOf(chain, address, subnet)),
+      admitted: chains.filter((chain) => !isIdentity(chain)).flatMap((chain) => admittedBy(chain, address)),
+    }
+  })
+}
+
+/** Every rule of the table that jumps to one of these chains, by chain. */
+function jumpsTo(table: Table, names: ReadonlySet<string>): Map<string, SavedRule[]> {
+  const jumps = new Map<string, SavedRule[]>()
+  for (const chain of table.chains.values()) {
+    for (const rule of chain.rules) {
+      if (!rule.words.some((word) => names.has(word))) continue
+      const { target } = parseRule(rule.words)
+      if (target !== null && names.has(target)) jumps.set(target, [...(jumps.get(target) ?? []), rule])
+    }
+  }
+  return jumps
+}
+
+/** The names of tenant bridges that rules in iptables name, whether there are such bridges or not. */
+export function tenantBridgesNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNet): string[] {
+  const rules = [...saves.values()].flatMap(({ tables }) => [...candidates(tables)])
+  return rules.flatMap(({ rule }) => rule.words.filter((word) => net.isTenantBridge(word)))
+}
+
+/** Every `/24` of the range that a rule or chain of this project's form names. */
+export function subnetsNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNet): Subnet[] {
+  const named: Subnet[] = []
+  const note = (address: string | null | undefined): void => {
+    const subnet = address ? net.subnetOf(address) : null
+    if (subnet !== null) named.push(subnet)
+  }
+  for (const { tables } of saves.values()) {
+    for (const { name, policy } of tables.get('mangle')?.chains.values() ?? [])
+      if (policy === null) note(chainAddress(name))
+    for (const { rule } of candidates(tables)) {
+      if (!GENERATION_TAGS.some((tag) => rule.words.includes(tag))) continue
+      for (const word of rule.words) note(/^([0-9.]+)\/24$/.exec(word)?.[1])
+    }
+  }
+  return named
+}

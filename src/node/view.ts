@@ -1,0 +1,213 @@
+/** Reads the node: kernel and iptables → NodeView. It reads and decides nothing. */
+import type { Host } from '../kernel/host.js'
+import type { Save } from '../kernel/iptables/save.js'
+import { type Backend, IptablesError, readIptables } from '../kernel/iptables/tools.js'
+import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
+import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
+import { type Link, linkByIndex, linkByName, linksOfKind, portsOf } from '../kernel/rtnetlink/link.js'
+import { type Neighbour, neighboursOf, proxies } from '../kernel/rtnetlink/neighbour.js'
+import { type Route, routes } from '../kernel/rtnetlink/route.js'
+import { allRules, type Rule } from '../kernel/rtnetlink/rule.js'
+import { arpFiltersOf, type Filter } from '../kernel/tc.js'
+import { GRANT_FILTER_PREF, hostVethName, hostVethOctet, workloadOctets } from './contract.js'
+import { ReadError, type ReadErrorCode } from './errors.js'
+import type { ContainerNet } from './net.js'
+import { freshly, readLists } from './read.js'
+import { tenantBridgesNamed } from './tables.js'
+
+/** The node bridge, or a bridge whose name has a tenant bridge's form. */
+export interface OwnBridge {
+  readonly link: Link
+  readonly tenant: boolean
+  readonly addresses: readonly Address[]
+  /** What is enslaved to a tenant bridge; not read for the node bridge, where it decides nothing. */
+  readonly ports: readonly Link[]
+}
+
+/** What one reading of the links saw. */
+export interface LinkReading {
+  readonly bridges: readonly OwnBridge[]
+  /** Links of kind veth named exactly `veth<octet>`, enslaved or not. */
+  readonly veths: readonly Link[]
+  /** The peers of those veths that hang on nothing, by the veth's index, where they are in this namespace. */
+  readonly loosePeers: ReadonlyMap<number, Link>
+  /** Those of the names asked after that the kernel knows a link by: of any kind, and as an alternative name too. */
+  readonly taken: ReadonlySet<string>
+}
+
+export interface NodeView {
+  readonly net: ContainerNet
+  readonly links: LinkReading
+  /** IPv4 unicast routes of the main table, those out of the node's own bridges at least. */
+  readonly routes: readonly Route[]
+  /** All IPv4 policy rules, in the kernel's order. */
+  readonly rules: readonly Rule[]
+  readonly proxies: readonly Neighbour[]
+  /** ARP filters of the grants' pref on the bridges. */
+  readonly filters: readonly Filter[]
+  /** raw, mangle and filter of each back end that is looked at. */
+  readonly iptables: ReadonlyMap<Backend, Save>
+  /** Read after everything else, before anything is removed; null when that was not done. */
+  readonly confirmed: { readonly links: LinkReading; readonly neighbours: readonly Neighbour[] } | null
+}
+
+export interface ViewOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Reads everything but what confirms it. @throws ReadError */
+export async function readNode(host: Host, net: ContainerNet, options: ViewOptions = {}): Promise<NodeView> {
+  // iptables-save is a process of its own: it runs while the kernel is asked for the rest.
+  const abort = new AbortController()
+  const signal = options.signal ? AbortSignal.any([options.signal, abort.signal]) : abort.signal
+  try {
+    const [kernel, iptables] = await Promise.all([
+      freshly(() => readKernel(host, net, { signal }), signal),
+      readTables(host, net, signal),
+    ])
+    const absent = absentBridges({ net, ...kernel, iptables })
+    const taken = await freshly(() => readTaken(host, absent, { signal }), signal)
+    return { net, ...kernel, links: { ...kernel.links, taken }, iptables, confirmed: null }
+  } finally {
+    abort.abort()
+  }
+}
+
+/**
+ * Reads liveness again, last: what was wired between the reading of the links and that of iptables would look like a leftover.
+ * @throws ReadError
+ */
+export async function confirmNode(host: Host, view: NodeView, options: ViewOptions = {}): Promise<NodeView> {
+  const absent = absentBridges(view)
+  const confirmed = await freshly(async () => {
+    const neighbours = await readLists(
+      host,
+      view.links.bridges.map(({ link }) => neighboursOf(link.index)),
+      options,
+    )
+    const links = await readLinks(host, view.net, options)
+    const taken = await readTaken(host, absent, options)
+    return { links: { ...links, taken }, neighbours: neighbours.flat() }
+  }, options.signal)
+  return { ...view, confirmed }
+}
+
+type KernelReading = Pick<NodeView, 'links' | 'routes' | 'rules' | 'proxies' | 'filters'>
+
+async function readKernel(host: Host, net: ContainerNet, options: ViewOptions): Promise<KernelReading> {
+  const links = await readLinks(host, net, options)
+  const indexes = links.bridges.map(({ link }) => link.index)
+  const [rules, proxyEntries] = await readLists(host, [allRules(), proxies()], options)
+  const filters = await readLists(
+    host,
+    indexes.map((index) => arpFiltersOf(index, GRANT_FILTER_PREF)),
+    options,
+  )
+  const hostRoutes = await readLists(host, routeDumps(indexes), { ...options, absent: ['ENOENT'], gone: ['ENODEV'] })
+  // A link that has gone answers a filter dump with an empty list: only now is it known that none had.
+  await assertPresent(host, indexes, options)
+  return { links, routes: hostRoutes.flat(), rules, proxies: proxyEntries, filters: filters.flat() }
+}
+
+/** A dump walks the whole table whatever it sends, so with many bridges one dump of all beats one for each. */
+const MANY_BRIDGES = 4
+
+function routeDumps(indexes: readonly number[]): ReturnType<typeof routes>[] {
+  const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST }
+  if (indexes.length > MANY_BRIDGES) return [routes(main)]
+  return indexes.map((device) => routes({ ...main, device }))
+}
+
+async function assertPresent(host: Host, indexes: readonly number[], options: ViewOptions): Promise<void> {
+  await readLists(
+    host,
+    indexes.map((index) => linkByIndex(index)),
+    { ...options, gone: ['ENODEV'] },
+  )
+}
+
+async function readLinks(host: Host, net: ContainerNet, options: ViewOptions): Promise<LinkReading> {
+  const [found, ...named] = await readLists(
+    host,
+    [linksOfKind('bridge'), ...workloadOctets().map((octet) => linkByName(hostVethName(octet)))],
+    { ...options, absent: ['ENODEV'] },
+  )
+  const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
+  // The kernel answers to alternative names too; a host veth is one by its own name.
+  const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
+  const bridges = await readBridges(host, net, own, options)
+  const loosePeers = await readLoosePeers(host, veths, options)
+  return { bridges, veths, loosePeers, taken: new Set() }
+}
+
+/** The names of tenant bridges that rules name and that no bridge bears: somebody else's link may. */
+function absentBridges({ net, links, rules, iptables }: Omit<NodeView, 'confirmed'>): string[] {
+  const named = new Set([...rules.map(({ iif }) => iif), ...tenantBridgesNamed(iptables, net)])
+  for (const { link } of links.bridges) named.delete(link.name)
+  return [...named].filter((name) => net.isTenantBridge(name))
+}
+
+async function readTaken(host: Host, names: readonly string[], options: ViewOptions): Promise<ReadonlySet<string>> {
+  const answers = await readLists(
+    host,
+    names.map((name) => linkByName(name)),
+    { ...options, absent: ['ENODEV'] },
+  )
+  return new Set(names.filter((_, i) => answers[i]?.length !== 0))
+}
+
+async function readBridges(
+  host: Host,
+  net: ContainerNet,
+  links: readonly Link[],
+  options: ViewOptions,
+): Promise<OwnBridge[]> {
+  const tenants = links.filter(({ name }) => name !== net.bridge)
+  // The master of a link that has gone has no ports: the address dumps behind them tell that it has gone.
+  const lists = await readLists(
+    host,
+    [...tenants.map(({ index }) => portsOf(index)), ...links.map(({ index }) => addressesOf(index))],
+    { ...options, gone: ['ENODEV'] },
+  )
+  const ports = lists.slice(0, tenants.length) as (readonly Link[])[]
+  const addresses = lists.slice(tenants.length) as (readonly Address[])[]
+  return links.map((link, i) => ({
+    link,
+    tenant: link.name !== net.bridge,
+    addresses: addresses[i] ?? [],
+    ports: ports[tenants.indexOf(link)] ?? [],
+  }))
+}
+
+async function readLoosePeers(
+  host: Host,
+  veths: readonly Link[],
+  options: ViewOptions,
+): Promise<ReadonlyMap<number, Link>> {
+  const loose = veths.filter(
+    ({ master, peerNamespace, peerIndex }) => master === 0 && peerNamespace === -1 && peerIndex !== 0,
+  )
+  const peers = await readLists(
+    host,
+    loose.map(({ peerIndex }) => linkByIndex(peerIndex)),
+    { ...options, absent: ['ENODEV'] },
+  )
+  return new Map(loose.flatMap(({ index }, i) => (peers[i]?.[0] ? [[index, peers[i][0]] as const] : [])))
+}
+
+const CODES: Readonly<Record<string, ReadErrorCode>> = { DENIED: 'PRIVILEGE', TIMEOUT: 'TIMEOUT', ABORTED: 'ABORTED' }
+
+async function readTables(host: Host, net: ContainerNet, signal: AbortSignal): Promise<ReadonlyMap<Backend, Save>> {
+  try {
+    return await readIptables(host, net.iptables, { signal })
+  } catch (error) {
+    if (!(error instanceof IptablesError)) throw error
+    throw new ReadError({
+      read: error.tool,
+      code: CODES[error.code] ?? 'FAILED',
+      reason: error.reason,
+      hint: error.hint,
+      cause: error,
+    })
+  }
+}
