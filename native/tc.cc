@@ -67,7 +67,7 @@ void writeSkbedit(MessageWriter& message, uint32_t mark, uint32_t mask) {
   constexpr uint16_t kFirst = 1;  // the place of the action in the filter's list
   const size_t actions = message.begin(TCA_FLOWER_ACT);
   const size_t action = message.begin(kFirst);
-  message.attribute(TCA_ACT_KIND, "skbedit", 7);
+  message.attribute(TCA_ACT_KIND, "skbedit");
   const size_t options = message.begin(TCA_ACT_OPTIONS | NLA_F_NESTED);
   tc_skbedit parameters{};
   parameters.action = TC_ACT_PIPE;

@@ -87,17 +87,18 @@ supervise() {
 }
 
 # Mounts an empty /run: /run/netns, /run/netsweep and /run/xtables.lock are what the tools under test share through it.
+# With --no-mtab: else mount(8) would leave a folder of its own in the /run that we were started in.
 fresh_run() {
   local path kept=() fd fds=() i
-  for path in "$PWD" "${0%/*/*}" "$(dirname "$(readlink -f "$(command -v node || echo /)")")"; do
+  for path in "$PWD" "${0%/*/*}" "${TMPDIR:-/tmp}" "$(dirname "$(readlink -f "$(command -v node || echo /)")")"; do
     path=$(readlink -f "$path")
     case $path/ in /run/*) exec {fd}<"$path" && kept+=("$path") fds+=("$fd") ;; esac
   done
-  mount -t tmpfs -o mode=755 tmpfs /run || die 'cannot mount a tmpfs on /run'
+  mount --no-mtab -t tmpfs -o mode=755 tmpfs /run || die 'cannot mount a tmpfs on /run'
   # What we were started from stays, even when it lies below /run.
   for i in "${!kept[@]}"; do
     mkdir -p "${kept[i]}"
-    mount --no-canonicalize --rbind "/proc/self/fd/${fds[i]}" "${kept[i]}" || die "cannot keep ${kept[i]}"
+    mount --no-mtab --no-canonicalize --rbind "/proc/self/fd/${fds[i]}" "${kept[i]}" || die "cannot keep ${kept[i]}"
     exec {fds[i]}<&-
   done
   cd "$PWD" || die "cannot go back to $PWD"
@@ -110,7 +111,7 @@ init() {
   [ "${stat[1]}" = "$supervisor" ] || exit 137
   trap : INT QUIT
   fresh_run
-  said=$(mount -t proc proc /proc 2>&1) || die "cannot mount /proc (${said%%$'\n'*}): parts of it are hidden here," \
+  said=$(mount --no-mtab -t proc proc /proc 2>&1) || die "cannot mount /proc (${said%%$'\n'*}): parts of it are hidden here," \
     'as containers do (docker: --security-opt systempaths=unconfined)'
   ip link set lo up || die 'cannot set lo up'
   env --default-signal=INT,QUIT -- "$@" <&0 &

@@ -27,6 +27,13 @@ export interface Ran {
   readonly stderr: string
 }
 
+/** The inside of a named network namespace. */
+export interface OpenNamespace {
+  readonly host: Host
+  /** Keeps the namespace open, for requests that name one by descriptor; the host closes it. */
+  readonly descriptor: number
+}
+
 export interface Host {
   readonly namespace: NamespaceId
   /**
@@ -36,9 +43,23 @@ export interface Host {
    * with are answers.
    */
   exchange(requests: Buffer, options?: CallOptions): Promise<Buffer>
-  /** Runs a tool in the host's network namespace. The name is looked up in PATH, then in /usr/sbin and /sbin. */
+  /** Runs a tool in the host's network namespace. The name is looked up in PATH, and nowhere else. */
   run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
   /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
   readFile(path: string): Promise<string>
+  /**
+   * The names below /run/netns of the network namespaces that this one has given an id, by that id: what
+   * `Link.peerNamespace` refers to. Of two names of one namespace, the first.
+   */
+  namespaceNames(options?: CallOptions): Promise<ReadonlyMap<number, string>>
+  /** Makes a network namespace of that name. Rejects with `code` EEXIST when the name is taken. */
+  createNamespace(name: string): Promise<void>
+  /** Removes the name. Rejects with `code` ENOENT when there is none; the namespace lives on while somebody holds it. */
+  deleteNamespace(name: string): Promise<void>
+  /** Opens the network namespace of that name, its calls limited like this host's. Null when there is none. */
+  openNamespace(name: string): Promise<OpenNamespace | null>
   close(): void
 }
+
+/** The part of a host that running tools needs. */
+export type ToolHost = Pick<Host, 'run' | 'readFile'>

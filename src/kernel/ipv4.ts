@@ -25,7 +25,7 @@ export function formatIpv4(address: number): string {
 }
 
 /** The bits of an address that a network of this prefix length shares. */
-export function netmask(prefix: number): number {
+function netmask(prefix: number): number {
   // `<<` takes its count modulo 32, so that 32 places would be none.
   return prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0
 }

@@ -1,9 +1,11 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
 import { fstatSync } from 'node:fs'
-import type { CallOptions, Host, NamespaceId, Ran } from './host.js'
+import type { CallOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
 import { NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
+import { ask } from './netlink/ask.js'
 import { errnoName, NetlinkError } from './netlink/errors.js'
+import { namespaceId } from './rtnetlink/namespace-id.js'
 import { findTool, notStarted, runTool } from './tool.js'
 
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -22,12 +24,17 @@ export interface HostOptions {
  *   is no network namespace.
  */
 export async function openHost(options: HostOptions = {}): Promise<Host> {
+  return (await openLinuxHost(options)).host
+}
+
+async function openLinuxHost(options: HostOptions): Promise<OpenNamespace> {
   const descriptor = await coded(native().openNamespace(options.netns ?? null))
   try {
     const namespace = identify(descriptor)
     const isOwn = isSame(namespace, await ownNamespace())
     const socket = await coded(native().openSocket(NETLINK_ROUTE, descriptor))
-    return new LinuxHost(namespace, descriptor, isOwn, socket, options.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+    const host = new LinuxHost(namespace, descriptor, isOwn, socket, options.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+    return { host, descriptor }
   } catch (error) {
     native().closeNamespace(descriptor)
     throw error
@@ -70,11 +77,11 @@ class LinuxHost implements Host {
     const { timeoutMs = this.timeoutMs, signal, input } = options
     this.#assertOpen()
     const path = findTool(command)
-    if (path === undefined) return notStarted('ENOENT', `${command}: not found`)
+    if (path === undefined) return notStarted('ENOENT', `${command}: no program of that name`)
     if (this.isOwn) return runTool(path, args, { timeoutMs, signal, input })
 
     const nsenter = findTool('nsenter')
-    if (nsenter === undefined) return notStarted('ENOENT', 'nsenter: not found')
+    if (nsenter === undefined) return notStarted('ENOENT', 'nsenter: no program of that name')
     // The namespace comes with the process: no path that somebody could exchange in between.
     const into = ['--net=/proc/self/fd/3', '--', path, ...args]
     return runTool(nsenter, into, { timeoutMs, signal, input, descriptor: this.descriptor })
@@ -85,11 +92,52 @@ class LinuxHost implements Host {
     return (await coded(native().readFileIn(this.descriptor, path))).toString()
   }
 
+  async namespaceNames(options: CallOptions = {}): Promise<ReadonlyMap<number, string>> {
+    this.#assertOpen()
+    const names = new Map<number, string>()
+    for (const name of await coded(native().listNamespaces())) {
+      const id = await this.#idOf(name, options)
+      if (id >= 0 && !names.has(id)) names.set(id, name)
+    }
+    return names
+  }
+
+  async createNamespace(name: string): Promise<void> {
+    await coded(native().createNamespace(name))
+  }
+
+  async deleteNamespace(name: string): Promise<void> {
+    await coded(native().deleteNamespace(name))
+  }
+
+  async openNamespace(name: string): Promise<OpenNamespace | null> {
+    try {
+      return await openLinuxHost({ netns: name, timeoutMs: this.timeoutMs })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+      throw error
+    }
+  }
+
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
     this.socket.close()
     native().closeNamespace(this.descriptor)
+  }
+
+  /** -1 when this namespace has given it none, and for a name that leads to no namespace: it may be gone by now. */
+  async #idOf(name: string, options: CallOptions): Promise<number> {
+    const descriptor = await native()
+      .openNamespace(name)
+      .catch(() => null)
+    if (descriptor === null) return -1
+    try {
+      const [{ items }] = await ask(this, [namespaceId(descriptor)], options)
+      return items[0] ?? -1
+    } finally {
+      native().closeNamespace(descriptor)
+    }
   }
 
   /** The descriptor's number may be another file's by now. */

@@ -1,15 +1,15 @@
 /**
  * The kernel's numbers, spelled once, under the kernel's names. From the headers of linux/ (6.1), which never
- * change a number: netlink.h, rtnetlink.h, if_link.h, if_addr.h, neighbour.h, fib_rules.h, net_namespace.h,
- * if_ether.h; and net/if.h.
+ * change a number: netlink.h, rtnetlink.h, if_link.h, veth.h, if_addr.h, neighbour.h, fib_rules.h, net_namespace.h,
+ * if_ether.h, netfilter/nfnetlink.h, netfilter/nfnetlink_conntrack.h; and net/if.h.
  */
 
 export const AF_UNSPEC = 0
 export const AF_INET = 2
-export const AF_INET6 = 10
 
 // netlink.h: protocols
 export const NETLINK_ROUTE = 0
+export const NETLINK_NETFILTER = 12
 
 // netlink.h: struct nlmsghdr, struct nlattr
 export const NLMSG_HDRLEN = 16
@@ -23,16 +23,13 @@ export const NLMSG_NOOP = 1
 export const NLMSG_ERROR = 2
 export const NLMSG_DONE = 3
 export const NLMSG_OVERRUN = 4
-export const NLMSG_MIN_TYPE = 0x10
 
 // netlink.h: nlmsg_flags
 export const NLM_F_REQUEST = 0x1
 export const NLM_F_MULTI = 0x2
 export const NLM_F_ACK = 0x4
 export const NLM_F_DUMP_INTR = 0x10
-export const NLM_F_DUMP_FILTERED = 0x20
 export const NLM_F_ROOT = 0x100
-export const NLM_F_MATCH = 0x200
 export const NLM_F_DUMP = 0x300
 export const NLM_F_REPLACE = 0x100
 export const NLM_F_EXCL = 0x200
@@ -70,7 +67,6 @@ export const RTEXT_FILTER_SKIP_STATS = 8
 export const ETH_P_ARP = 0x0806
 
 // net/if.h
-export const IFNAMSIZ = 16
 export const IFF_UP = 0x1
 
 // if_link.h
@@ -80,13 +76,16 @@ export const IFLA_MTU = 4
 export const IFLA_LINK = 5
 export const IFLA_MASTER = 10
 export const IFLA_LINKINFO = 18
+export const IFLA_NET_NS_FD = 28
 export const IFLA_EXT_MASK = 29
 export const IFLA_LINK_NETNSID = 37
 export const IFLA_PROP_LIST = 52
 export const IFLA_ALT_IFNAME = 53
-/** The last attribute of these headers: what lies beyond is of a newer kernel. */
-export const IFLA_MAX = 61
 export const IFLA_INFO_KIND = 1
+export const IFLA_INFO_DATA = 2
+
+// veth.h
+export const VETH_INFO_PEER = 1
 
 // if_addr.h
 export const IFA_ADDRESS = 1
@@ -100,7 +99,6 @@ export const IFA_PROTO = 11
 
 // rtnetlink.h: routes
 export const RT_TABLE_UNSPEC = 0
-export const RT_TABLE_COMPAT = 252
 export const RT_TABLE_DEFAULT = 253
 export const RT_TABLE_MAIN = 254
 export const RT_TABLE_LOCAL = 255
@@ -152,9 +150,7 @@ export const NUD_NOARP = 0x40
 export const NUD_PERMANENT = 0x80
 
 // fib_rules.h
-export const FIB_RULE_PERMANENT = 0x1
 export const FIB_RULE_INVERT = 0x2
-export const FIB_RULE_UNRESOLVED = 0x4
 export const FIB_RULE_IIF_DETACHED = 0x8
 export const FIB_RULE_OIF_DETACHED = 0x10
 export const FRA_DST = 1
@@ -187,4 +183,29 @@ export const FR_ACT_PROHIBIT = 8
 // net_namespace.h
 export const NETNSA_NSID = 1
 export const NETNSA_FD = 3
-export const NETNSA_NSID_NOT_ASSIGNED = -1
+
+// netfilter/nfnetlink.h, netfilter/nfnetlink_conntrack.h
+export const NFNETLINK_V0 = 0
+export const NFNL_SUBSYS_CTNETLINK = 1
+export const IPCTNL_MSG_CT_NEW = 0
+export const IPCTNL_MSG_CT_GET = 1
+export const IPCTNL_MSG_CT_DELETE = 2
+export const CTA_TUPLE_ORIG = 1
+export const CTA_TUPLE_REPLY = 2
+export const CTA_STATUS = 3
+export const CTA_MARK = 8
+export const CTA_ID = 12
+export const CTA_ZONE = 18
+export const CTA_FILTER = 25
+export const CTA_FILTER_ORIG_FLAGS = 1
+export const CTA_FILTER_REPLY_FLAGS = 2
+export const CTA_TUPLE_IP = 1
+export const CTA_TUPLE_PROTO = 2
+export const CTA_IP_V4_SRC = 1
+export const CTA_IP_V4_DST = 2
+export const CTA_PROTO_NUM = 1
+export const CTA_PROTO_SRC_PORT = 2
+export const CTA_PROTO_DST_PORT = 3
+export const CTA_PROTO_ICMP_ID = 4
+export const CTA_PROTO_ICMP_TYPE = 5
+export const CTA_PROTO_ICMP_CODE = 6

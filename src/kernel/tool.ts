@@ -4,8 +4,8 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Ran } from './host.js'
 
-/** Where the tools of an administrator are, when PATH is a user's. */
-const SYSTEM_FOLDERS = ['/usr/sbin', '/sbin']
+/** Where tools are, when there is no PATH at all. */
+const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 export interface ToolOptions {
   readonly timeoutMs: number
@@ -15,10 +15,13 @@ export interface ToolOptions {
   readonly descriptor?: number | undefined
 }
 
-/** The path of a tool: of the first file that may be executed. Undefined when there is none. */
-export function findTool(command: string, path = process.env.PATH ?? ''): string | undefined {
-  if (command.includes('/')) return command
-  const folders = [...path.split(delimiter).filter((folder) => folder.startsWith('/')), ...SYSTEM_FOLDERS]
+/**
+ * The path of a tool: of the first file in a folder of PATH that may be executed, and of no other. Undefined when there
+ * is none.
+ */
+export function findTool(command: string, path = process.env.PATH ?? DEFAULT_PATH): string | undefined {
+  if (command.includes('/')) return isExecutable(command) ? command : undefined
+  const folders = path.split(delimiter).filter((folder) => folder.startsWith('/'))
   return folders.map((folder) => join(folder, command)).find(isExecutable)
 }
 
@@ -29,7 +32,7 @@ export function notStarted(code: string, stderr: string): Ran {
 
 /**
  * Runs the program at `path`. Its messages are in English (LC_ALL=C), for they are shown beside ours. It is killed
- * (SIGKILL) when it takes too long or is aborted; what it wrote till then is kept.
+ * (SIGKILL), with all that it started, when it takes too long or is aborted; what it wrote till then is kept.
  */
 export function runTool(path: string, args: readonly string[], options: ToolOptions): Promise<Ran> {
   const { timeoutMs, signal } = options
@@ -46,8 +49,8 @@ export function runTool(path: string, args: readonly string[], options: ToolOpti
 
     const end = (why: 'timeout' | 'aborted'): void => {
       ended ??= why
-      child.kill('SIGKILL')
-      // A process of the tool's own may live on and hold these open.
+      killGroup(child)
+      // A process that left the group may hold these open.
       child.stdout?.destroy()
       child.stderr?.destroy()
     }
@@ -78,11 +81,20 @@ function start(path: string, args: readonly string[], { input, descriptor }: Too
   const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe']
   if (descriptor !== undefined) stdio.push(descriptor)
   try {
-    return spawn(path, args, { env: { ...process.env, LC_ALL: 'C' }, stdio })
+    // A group of its own: a tool that is killed takes with it what it started, and Ctrl-C does not end it half-way.
+    return spawn(path, args, { env: { ...process.env, LC_ALL: 'C' }, stdio, detached: true })
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException
     if (code === undefined || syscall === undefined) throw error
     return code
+  }
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch {
+    // ESRCH: all of it has ended by itself.
   }
 }
 

@@ -28,7 +28,7 @@ const LAST_OCTET = 254
 
 /** A workload's last octet: 2 to 254. 1 is the gateway's. */
 export function isWorkloadOctet(octet: number): boolean {
-  return octet >= FIRST_OCTET && octet <= LAST_OCTET
+  return Number.isInteger(octet) && octet >= FIRST_OCTET && octet <= LAST_OCTET
 }
 
 export function workloadOctets(): number[] {

@@ -8,7 +8,7 @@ export class UsageError extends Error {
   constructor(
     /** The option as the command spells it: `--bridge`. */
     readonly option: string,
-    reason: string,
+    readonly reason: string,
     readonly hint?: string,
   ) {
     super(`${option}: ${reason}`)

@@ -28,6 +28,12 @@ export function admitRules(address: string, peer: Identity): string[][] {
   return ['MARK', 'CONNMARK'].map((target) => [...matches, '-j', target, '--set-xmark', GRANT])
 }
 
+/** The rule that lets an address answer those it admits; it stands behind theirs. */
+export function replyRule(address: string, bridge: string): string[] {
+  const connection = ['-m', 'conntrack', '--ctdir', 'REPLY', '-m', 'connmark', '--mark', GRANT]
+  return ['-i', bridge, '-s', address, ...connection, '-j', 'MARK', '--set-xmark', GRANT]
+}
+
 /** The jumps to an address's chains, in mangle PREROUTING. */
 export function jumpRules(address: string): string[][] {
   return [

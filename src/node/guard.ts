@@ -8,9 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Host, NamespaceId } from '../kernel/host.js'
 import { openHost } from '../kernel/linux-host.js'
 import { native } from '../kernel/native.js'
-import { GuardError } from './errors.js'
+import { GuardError, ReadError, UsageError } from './errors.js'
 import type { ContainerNet } from './net.js'
-import { checkPrivilege } from './privilege.js'
+import { checkPrivilege, PRIVILEGE_HINT } from './privilege.js'
 
 const LOCK_FOLDER = '/run/netsweep'
 /** How often a lock that another process holds is tried again. flock(2) itself could not be cancelled. */
@@ -43,7 +43,29 @@ export async function lockNodeState(net: ContainerNet, options: LockOptions = {}
 /** Opens the machine as seen from the network namespace that `net` means, for reading. The caller closes it. */
 export async function openNode(net: ContainerNet): Promise<Host> {
   await checkPrivilege()
-  return openHost({ netns: net.netns, timeoutMs: net.timeoutMs })
+  try {
+    return await openHost({ netns: net.netns, timeoutMs: net.timeoutMs })
+  } catch (error) {
+    throw cannotOpen(net.netns, error as NodeJS.ErrnoException)
+  }
+}
+
+function cannotOpen(netns: string | undefined, error: NodeJS.ErrnoException): ReadError | UsageError {
+  const denied = error.code === 'EPERM' || error.code === 'EACCES'
+  if (netns !== undefined && !denied) {
+    return new UsageError(
+      '--netns',
+      `${JSON.stringify(netns)} cannot be opened: ${error.message}`,
+      '`ip netns list` shows the names',
+    )
+  }
+  return new ReadError({
+    read: netns === undefined ? 'the network namespace' : `network namespace ${netns}`,
+    code: denied ? 'PRIVILEGE' : 'FAILED',
+    reason: error.message,
+    hint: denied ? PRIVILEGE_HINT : undefined,
+    cause: error,
+  })
 }
 
 export class NodeStateLock implements AsyncDisposable {
@@ -128,10 +150,15 @@ export class NodeStateLock implements AsyncDisposable {
     })
     let file: FileHandle | undefined
     try {
-      file = await openLockFile(key)
-      while (!native().tryLock(file.fd)) {
-        if (signal?.aborted || Date.now() >= deadline) throw busy()
-        await sleep(RETRY_MS)
+      for (;;) {
+        file = await openLockFile(key)
+        while (!native().tryLock(file.fd)) {
+          if (signal?.aborted || Date.now() >= deadline) throw busy()
+          await sleep(RETRY_MS)
+        }
+        if ((await file.stat()).nlink > 0) break
+        // Somebody removed the file: whoever comes next would lock another one of that name.
+        await file.close()
       }
       this.#file = file
       this.#leave = leave

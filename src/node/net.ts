@@ -166,7 +166,8 @@ function checkSubnet(text: string, range: Cidr): Subnet {
 }
 
 function checkNotEmpty(option: string, text: string): string {
-  if (text === '' || text.includes('\0')) throw new UsageError(option, 'is empty')
+  if (text === '') throw new UsageError(option, 'is empty')
+  if (text.includes('\0')) throw new UsageError(option, 'holds a null byte')
   return text
 }
 

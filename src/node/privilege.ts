@@ -2,21 +2,27 @@
 import { readFile } from 'node:fs/promises'
 import { ReadError } from './errors.js'
 
-/** linux/capability.h */
-const CAP_NET_ADMIN = 12n
+// linux/capability.h
+export const CAP_NET_ADMIN = 12n
+export const CAP_SYS_ADMIN = 21n
 
 export const PRIVILEGE_HINT =
   'run as root (sudo netsweep …), or give the service CAP_NET_ADMIN (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW)'
 
 /** @throws ReadError PRIVILEGE when CAP_NET_ADMIN is not among the effective capabilities (capabilities(7)). */
 export async function checkPrivilege(): Promise<void> {
-  const status = await readFile('/proc/self/status', 'utf8')
-  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1]
-  if (effective !== undefined && (BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) return
+  if (await hasCapability(CAP_NET_ADMIN)) return
   throw new ReadError({
     read: 'privileges',
     code: 'PRIVILEGE',
     reason: 'CAP_NET_ADMIN is missing: without it the kernel neither shows iptables nor lets anything be removed',
     hint: PRIVILEGE_HINT,
   })
+}
+
+/** Whether a capability is among the effective ones (capabilities(7)). */
+export async function hasCapability(capability: bigint): Promise<boolean> {
+  const status = await readFile('/proc/self/status', 'utf8')
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1]
+  return effective !== undefined && ((BigInt(`0x${effective}`) >> capability) & 1n) === 1n
 }

@@ -76,19 +76,19 @@ export async function reconcile(
   return report(plan, results)
 }
 
-interface Decision {
+export interface Decision {
   readonly view: NodeView
   readonly plan: Plan
   /** Null when the `/24` is not known. */
   readonly conclusion: Conclusion | null
 }
 
-/** Reads and plans; what an earlier conclusion did not find is left alone. */
-async function decide(
+/** Reads and plans; what an earlier conclusion did not find is left alone. @throws ReadError */
+export async function decide(
   host: Host,
   net: ContainerNet,
   before: Conclusion | null,
-  options: ReconcileOptions,
+  options: Pick<ReconcileOptions, 'signal' | 'log'>,
 ): Promise<Decision> {
   const first = await readNode(host, net, options)
   const decision = planFrom(first, before)

@@ -4,11 +4,11 @@ import { once } from 'node:events'
 import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { CallOptions, Host, Ran } from '../../src/kernel/host.js'
+import type { CallOptions, Ran, ToolHost } from '../../src/kernel/host.js'
 
 type RunOptions = CallOptions & { readonly input?: string }
 
-export class Namespace implements Host, AsyncDisposable {
+export class Namespace implements ToolHost, AsyncDisposable {
   readonly namespace = { device: 0, inode: 0 }
   /** Every command that was run, as one line each. */
   readonly commands: string[] = []
@@ -75,6 +75,10 @@ export class Namespace implements Host, AsyncDisposable {
     return Promise.reject(new Error('not asked here'))
   }
 
+  namespaceNames(): Promise<ReadonlyMap<number, string>> {
+    return Promise.reject(new Error('not asked here'))
+  }
+
   close(): void {
     this.#holder.stdin?.end()
   }
@@ -100,7 +104,7 @@ function isInstalled(command: string): boolean {
 const ENDED_WELL: Ran = { status: 0, signal: null, code: null, stdout: '', stderr: '' }
 
 /** Answers by command line and by path; a command that is not there is not installed, a file that is not there is ENOENT. */
-export class ScriptedHost implements Host {
+export class ScriptedHost implements ToolHost {
   readonly namespace = { device: 0, inode: 0 }
   readonly commands: string[] = []
   /** Standard input of each command. */
@@ -126,6 +130,10 @@ export class ScriptedHost implements Host {
   }
 
   exchange(): Promise<Buffer> {
+    return Promise.reject(new Error('not asked here'))
+  }
+
+  namespaceNames(): Promise<ReadonlyMap<number, string>> {
     return Promise.reject(new Error('not asked here'))
   }
 

@@ -1,4 +1,4 @@
-/** Exchanges with the machine's own kernel, in the namespaces that the test run was given. */
+/** Exchanges with a real kernel, in a namespace that nothing else changes meanwhile. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -25,26 +25,40 @@ const veths = Array.from({ length: 150 }, (_, i) => `veth${i}`)
 /** As many links as a /24 has workloads; of those with an odd number there is none. */
 const asked = Array.from({ length: 253 }, (_, i) => (i % 2 === 0 ? `veth${i / 2}` : `absent${i}`))
 
+const node = 'exchange-test'
+const links = () => ipLinks('-n', node)
+
+let netns: number
 let socket: NativeSocket
 
-beforeAll(() => ipBatch(veths.map((name) => `link add ${name} type veth peer name ${name}p`)))
-afterAll(() => ipBatch(veths.map((name) => `link del ${name}`)))
+beforeAll(async () => {
+  ip('netns', 'add', node)
+  ipBatch(
+    ['-n', node],
+    veths.map((name) => `link add ${name} type veth peer name ${name}p`),
+  )
+  netns = await native().openNamespace(node)
+})
+afterAll(() => {
+  native().closeNamespace(netns)
+  ip('netns', 'del', node)
+})
 beforeEach(async () => {
-  socket = await native().openSocket(NETLINK_ROUTE, -1)
+  socket = await native().openSocket(NETLINK_ROUTE, netns)
 })
 afterEach(() => socket.close())
 
 test('a dump lists what ip(8) lists, and ends', async () => {
   const { end, errno, bytes } = await socket.exchange(linkDump, MINUTE)
   expect({ end, errno }).toEqual({ end: 'complete', errno: 0 })
-  expect(linksOf(bytes)).toEqual(ipLinks())
+  expect(linksOf(bytes)).toEqual(links())
   expect([...readMessages(bytes)].at(-1)?.type).toBe(NLMSG_DONE)
 })
 
 test('253 links by name in one exchange: each answer belongs to its request', async () => {
   const { end, bytes } = await socket.exchange(Buffer.concat(asked.map((name) => getLink(name))), MINUTE)
   expect(end).toBe('complete')
-  const known = ipLinks()
+  const known = links()
   const answers = [...readMessages(bytes)]
   expect(answers.map((answer) => answer.sequence)).toEqual(asked.map((_, i) => i))
   for (const answer of answers) {
@@ -70,7 +84,7 @@ test('dumps and single requests in one batch are answered in the order in which 
   const of = (request: number) => answers.filter(({ sequence }) => sequence === request)
   expect(answers.map(({ sequence }) => sequence)).toEqual(answers.map(({ sequence }) => sequence).sort())
   expect(of(0).map(linkOf)).toEqual([['lo', 1]])
-  expect(linksOf(Buffer.concat(of(1).map(({ bytes }) => bytes)))).toEqual(ipLinks())
+  expect(linksOf(Buffer.concat(of(1).map(({ bytes }) => bytes)))).toEqual(links())
   expect(of(2).map(errnoOf)).toEqual([ENODEV])
   expect(of(3).map(({ type }) => type)).toEqual([RTM_NEWLINK, NLMSG_ERROR])
   expect(of(3).map(errnoOf)).toEqual([null, 0])
@@ -81,7 +95,7 @@ test('the kernel takes one bit of NLM_F_DUMP for a dump, and so is it read', asy
   const half = writeMessage({ type: RTM_GETLINK, flags: NLM_F_REQUEST | NLM_F_ROOT, payload: Buffer.alloc(16) })
   const { end, bytes } = await socket.exchange(Buffer.concat([half, getLink('lo')]), MINUTE)
   expect(end).toBe('complete')
-  expect(linksOf(bytes)).toEqual(ipLinks())
+  expect(linksOf(bytes)).toEqual(links())
 })
 
 test('a change is acknowledged, and refused the second time', async () => {
@@ -90,8 +104,8 @@ test('a change is acknowledged, and refused the second time', async () => {
   const { end, bytes } = await socket.exchange(Buffer.concat([create, create]), MINUTE)
   expect(end).toBe('complete')
   expect([...readMessages(bytes)].map(errnoOf)).toEqual([0, EEXIST])
-  expect(ipLinks().has('made')).toBe(true)
-  ip('link', 'del', 'made')
+  expect(links().has('made')).toBe(true)
+  ip('-n', node, 'link', 'del', 'made')
 })
 
 test.each([
@@ -110,7 +124,7 @@ test.each([
 ])('%s is refused, and nothing of that batch is sent', async (_, spoil, message) => {
   const batch = spoil(newLink('made', 'bridge', NLM_F_CREATE | NLM_F_ACK))
   await expect(socket.exchange(batch, MINUTE)).rejects.toThrow(message)
-  expect(ipLinks().has('made')).toBe(false)
+  expect(links().has('made')).toBe(false)
 })
 
 test('an empty batch is complete', async () => {
@@ -135,11 +149,11 @@ test('a time-out keeps what came before it, and leaves the socket fit for use', 
 
 test('with no time at all nothing is sent', async () => {
   expect((await socket.exchange(newLink('made', 'bridge', NLM_F_CREATE | NLM_F_ACK), 0)).end).toBe('timeout')
-  expect(ipLinks().has('made')).toBe(false)
+  expect(links().has('made')).toBe(false)
 })
 
 test('a dump that was left half-way does not spoil the next', async () => {
-  const all = ipLinks()
+  const all = links()
   let halfRead = 0
   for (let attempt = 0; attempt < 200 && halfRead < 3; attempt++) {
     const { end, bytes } = await socket.exchange(linkDump, (attempt % 20) / 20)
@@ -185,7 +199,9 @@ sender = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 port = int(sys.argv[1])
 print(sender.sendto(struct.pack('=IHHIIi', 36, ${NLMSG_ERROR}, 0, 1, port, 0) + bytes(16), (port, 0)))`
   const pending = socket.exchange(unanswered, 3000)
-  const sent = execFileSync('python3', ['-c', forge, String(socket.port)], { encoding: 'utf8' })
+  const sent = execFileSync('ip', ['netns', 'exec', node, 'python3', '-c', forge, String(socket.port)], {
+    encoding: 'utf8',
+  })
   expect(sent.trim()).toBe('36')
   const { end, bytes } = await pending
   expect({ end, bytes }).toEqual({ end: 'timeout', bytes: Buffer.alloc(0) })
@@ -206,7 +222,10 @@ test('a protocol that does not exist is refused, with the system call', async ()
 
 test('links that come and go meanwhile interrupt a dump, and the flag of that is passed on', async () => {
   const NLM_F_DUMP_INTR = 0x10
-  const churn = spawn('sh', ['-c', 'while :; do ip link add churn type bridge; ip link del churn; done'])
+  const churn = spawn('sh', [
+    '-c',
+    `while :; do ip -n ${node} link add churn type bridge; ip -n ${node} link del churn; done`,
+  ])
   try {
     await expect
       .poll(
@@ -221,6 +240,5 @@ test('links that come and go meanwhile interrupt a dump, and the flag of that is
   } finally {
     churn.kill('SIGKILL')
     await once(churn, 'exit')
-    if (ipLinks().has('churn')) ip('link', 'del', 'churn')
   }
 }, 30_000)

@@ -1,84 +1,84 @@
 /** Network namespaces, against ip-netns(8). */
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  readdirSync,
-  readlinkSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, fstatSync, mkdirSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { NETLINK_ROUTE } from '../../src/kernel/linux.js'
 import { native } from '../../src/kernel/native.js'
-import { ip, ipLinks, linkDump, linksOf, loadAddon } from './support.js'
+import { ip, linkDump, linksOf, loadAddon } from './support.js'
 
 const ENOENT = 2
 const EEXIST = 17
 const EBADF = 9
 const FOLDER = '/run/netns'
 
-const named = () =>
-  ip('netns', 'list')
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => line.split(' ')[0])
+/** Other test files have namespaces of their own in the same folder meanwhile. */
+const PREFIX = 'named-test-'
+const full = (name: string) => PREFIX + name
+const ours = (names: readonly string[]) =>
+  names.filter((name) => name.startsWith(PREFIX)).map((name) => name.slice(PREFIX.length))
+
+const create = (name: string) => native().createNamespace(full(name))
+const remove = (name: string) => native().deleteNamespace(full(name))
+const open = (name: string) => native().openNamespace(full(name))
+const listed = async () => ours(await native().listNamespaces())
+const listedByIp = () =>
+  ours(
+    ip('netns', 'list')
+      .split('\n')
+      .map((line) => line.replace(/ .*/, '')),
+  )
 
 afterEach(async () => {
-  for (const name of await native().listNamespaces()) await native().deleteNamespace(name)
+  for (const name of await listed()) await remove(name)
 })
 
 test('what is made here, ip netns lists and enters: a loopback that is down', async () => {
-  await native().createNamespace('made')
-  expect(named()).toEqual(['made'])
-  expect(JSON.parse(ip('-n', 'made', '-j', 'link'))).toMatchObject([{ ifname: 'lo', operstate: 'DOWN' }])
-  expect(ip('-n', 'made', '-j', 'link')).not.toContain('"UP"')
-  ip('netns', 'del', 'made')
-  expect(await native().listNamespaces()).toEqual([])
+  await create('made')
+  expect(listedByIp()).toEqual(['made'])
+  const [loopback, ...others] = JSON.parse(ip('-n', full('made'), '-j', 'link')) as { flags: string[] }[]
+  expect(loopback).toMatchObject({ ifname: 'lo' })
+  expect(loopback?.flags).not.toContain('UP')
+  expect(others).toEqual([])
+  ip('netns', 'del', full('made'))
+  expect(await listed()).toEqual([])
 })
 
 test('what ip netns made is opened and deleted here', async () => {
-  ip('netns', 'add', 'theirs')
-  const descriptor = await native().openNamespace('theirs')
-  const { dev, ino } = statSync(`${FOLDER}/theirs`)
+  ip('netns', 'add', full('theirs'))
+  const path = `${FOLDER}/${full('theirs')}`
+  const descriptor = await open('theirs')
+  const { dev, ino } = statSync(path)
   expect(fstatSync(descriptor)).toMatchObject({ dev, ino })
   native().closeNamespace(descriptor)
-  await native().deleteNamespace('theirs')
-  expect(named()).toEqual([])
-  expect(existsSync(`${FOLDER}/theirs`)).toBe(false)
+  await remove('theirs')
+  expect(listedByIp()).toEqual([])
+  expect(existsSync(path)).toBe(false)
 })
 
 test('a namespace lives on while somebody holds it', async () => {
-  await native().createNamespace('held')
-  const descriptor = await native().openNamespace('held')
-  await native().deleteNamespace('held')
+  await create('held')
+  const descriptor = await open('held')
+  await remove('held')
   const socket = await native().openSocket(NETLINK_ROUTE, descriptor)
   native().closeNamespace(descriptor)
   expect([...linksOf((await socket.exchange(linkDump, 5000)).bytes).keys()]).toEqual(['lo'])
   socket.close()
 })
 
-test('names are sorted by bytes, as they are in the folder', async () => {
-  for (const name of ['b', 'a10', 'a2', 'B']) await native().createNamespace(name)
-  expect(await native().listNamespaces()).toEqual(['B', 'a10', 'a2', 'b'])
-  expect(readdirSync(FOLDER).sort()).toEqual(['B', 'a10', 'a2', 'b'])
+test('names are sorted by bytes', async () => {
+  for (const name of ['b', 'a10', 'a2', 'B']) await create(name)
+  expect(await listed()).toEqual(['B', 'a10', 'a2', 'b'])
+  expect(ours(readdirSync(FOLDER)).sort()).toEqual(['B', 'a10', 'a2', 'b'])
 })
 
 test('a name that is taken, and one that is not there', async () => {
-  await native().createNamespace('taken')
-  const { ino } = statSync(`${FOLDER}/taken`)
-  await expect(native().createNamespace('taken')).rejects.toMatchObject({
-    errno: EEXIST,
-    syscall: `open ${FOLDER}/taken`,
-  })
-  expect(statSync(`${FOLDER}/taken`).ino).toBe(ino)
-  await expect(native().deleteNamespace('absent')).rejects.toMatchObject({ errno: ENOENT })
-  await expect(native().openNamespace('absent')).rejects.toMatchObject({
-    errno: ENOENT,
-    syscall: `open ${FOLDER}/absent`,
-  })
+  await create('taken')
+  const taken = `${FOLDER}/${full('taken')}`
+  const { ino } = statSync(taken)
+  await expect(create('taken')).rejects.toMatchObject({ errno: EEXIST, syscall: `open ${taken}` })
+  expect(statSync(taken).ino).toBe(ino)
+  await expect(remove('absent')).rejects.toMatchObject({ errno: ENOENT })
+  await expect(open('absent')).rejects.toMatchObject({ errno: ENOENT, syscall: `open ${FOLDER}/${full('absent')}` })
 })
 
 test.each(['', '.', '..', 'a/b', '../etc', 'a\0b', 'x'.repeat(256)])('%j is no name', async (name) => {
@@ -88,17 +88,18 @@ test.each(['', '.', '..', 'a/b', '../etc', 'a\0b', 'x'.repeat(256)])('%j is no n
 })
 
 test('255 bytes are a name', async () => {
-  const name = 'x'.repeat(255)
-  await native().createNamespace(name)
-  expect(await native().listNamespaces()).toEqual([name])
+  const name = 'x'.repeat(255 - PREFIX.length)
+  await create(name)
+  expect(await listed()).toEqual([name])
 })
 
 test('a file that was left behind without its namespace is not opened, and is deleted', async () => {
+  const path = `${FOLDER}/${full('stale')}`
   mkdirSync(FOLDER, { recursive: true })
-  writeFileSync(`${FOLDER}/stale`, '')
-  await expect(native().openNamespace('stale')).rejects.toThrow(`${FOLDER}/stale is no network namespace`)
-  await native().deleteNamespace('stale')
-  expect(await native().listNamespaces()).toEqual([])
+  writeFileSync(path, '')
+  await expect(open('stale')).rejects.toThrow(`${path} is no network namespace`)
+  await remove('stale')
+  expect(existsSync(path)).toBe(false)
 })
 
 test.each(['/proc/self/ns/mnt', '/etc/passwd', '/dev/null'])('%s is no network namespace', async (path) => {
@@ -120,9 +121,9 @@ test('descriptors are not inherited by programs', async () => {
 })
 
 test('files below /proc/thread-self/net and /proc/sys/net are those of the namespace', async () => {
-  await native().createNamespace('other')
-  ip('-n', 'other', 'link', 'add', 'there', 'type', 'bridge')
-  const descriptor = await native().openNamespace('other')
+  await create('other')
+  ip('-n', full('other'), 'link', 'add', 'there', 'type', 'bridge')
+  const descriptor = await open('other')
   const devices = async (netns: number) => (await native().readFileIn(netns, '/proc/thread-self/net/dev')).toString()
   expect(await devices(descriptor)).toContain('there:')
   expect(await devices(-1)).not.toContain('there:')
@@ -130,7 +131,7 @@ test('files below /proc/thread-self/net and /proc/sys/net are those of the names
   const forward = '/proc/sys/net/ipv4/ip_forward'
   const before = (await native().readFileIn(-1, forward)).toString()
   await native().writeFileIn(descriptor, forward, '1\n')
-  expect(execFileSync('ip', ['netns', 'exec', 'other', 'cat', forward], { encoding: 'utf8' })).toBe('1\n')
+  expect(execFileSync('ip', ['netns', 'exec', full('other'), 'cat', forward], { encoding: 'utf8' })).toBe('1\n')
   await native().writeFileIn(descriptor, forward, '0')
   expect((await native().readFileIn(descriptor, forward)).toString()).toBe('0\n')
   expect((await native().readFileIn(-1, forward)).toString()).toBe(before)
@@ -152,21 +153,28 @@ test('a file that is longer than one read comes whole', async () => {
 })
 
 test('no thread of the process is left in another namespace', async () => {
-  await native().createNamespace('elsewhere')
-  const descriptor = await native().openNamespace('elsewhere')
+  await create('elsewhere')
+  const descriptor = await open('elsewhere')
   const own = readlinkSync('/proc/self/ns/net')
   const socket = await native().openSocket(NETLINK_ROUTE, descriptor)
   await native().readFileIn(descriptor, '/proc/thread-self/net/dev')
-  const namespacesOfThreads = () =>
-    readdirSync('/proc/self/task').map((id) => readlinkSync(`/proc/self/task/${id}/ns/net`))
-  expect(namespacesOfThreads().filter((namespace) => namespace !== own)).toHaveLength(1)
+  const elsewhere = () => namespacesOfThreads().filter((namespace) => namespace !== own)
+  // The socket's thread alone; the reader's ends just after it has answered.
+  await expect.poll(() => elsewhere().length).toBe(1)
   socket.close()
   native().closeNamespace(descriptor)
-  await expect.poll(() => namespacesOfThreads().filter((namespace) => namespace !== own)).toEqual([])
-  expect(linksOf((await (await native().openSocket(NETLINK_ROUTE, -1)).exchange(linkDump, 5000)).bytes)).toEqual(
-    ipLinks(),
-  )
+  await expect.poll(elsewhere).toEqual([])
 })
+
+function namespacesOfThreads(): string[] {
+  return readdirSync('/proc/self/task').flatMap((id) => {
+    try {
+      return [readlinkSync(`/proc/self/task/${id}/ns/net`)]
+    } catch {
+      return [] // it has just ended
+    }
+  })
+}
 
 /** A process that has a mount namespace of its own, as `ip netns exec` and PrivateTmp= give it. */
 function elsewhere(unshare: string[], script: string): { status: number | null; stdout: string; stderr: string } {
@@ -178,44 +186,45 @@ function elsewhere(unshare: string[], script: string): { status: number | null; 
 }
 
 test('names are those of PID 1, whatever mount namespace the caller is in', async () => {
-  await native().createNamespace('before')
+  await create('before')
   const { status, stdout, stderr } = elsewhere(
     ['--mount'],
-    `await native.createNamespace('within')
-     await native.deleteNamespace('before')
-     await native.openNamespace('within')
+    `await native.createNamespace('${full('within')}')
+     await native.deleteNamespace('${full('before')}')
+     await native.openNamespace('${full('within')}')
      console.log(JSON.stringify([await native.listNamespaces(), require('fs').readdirSync('/run')]))`,
   )
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  expect(JSON.parse(stdout)).toEqual([['within'], []])
-  expect(named()).toEqual(['within'])
-  expect(JSON.parse(ip('-n', 'within', '-j', 'link'))).toMatchObject([{ ifname: 'lo' }])
+  const [names, ownRun] = JSON.parse(stdout)
+  expect(ours(names)).toEqual(['within'])
+  expect(ownRun).toEqual([])
+  expect(listedByIp()).toEqual(['within'])
+  expect(JSON.parse(ip('-n', full('within'), '-j', 'link'))).toMatchObject([{ ifname: 'lo' }])
 })
 
-const nested = ['--user', '--map-root-user', '--mount', '--net']
-const nests = spawnSync('unshare', [...nested, '--', 'true']).status === 0
+test('without the privilege to enter that of PID 1, they are those of the own', async (context) => {
+  const nested = ['--user', '--map-root-user', '--mount', '--net']
+  const probe = spawnSync('unshare', [...nested, '--', 'true'], { encoding: 'utf8' })
+  if (probe.status !== 0) context.skip(`user namespaces do not nest here (${probe.stderr.trim()})`)
 
-test.skipIf(!nests)(
-  'without the privilege to enter PID 1, they are the own (skipped where user namespaces do not nest)',
-  async () => {
-    const { status, stdout, stderr } = elsewhere(
-      nested,
-      `await native.createNamespace('within')
-     console.log(JSON.stringify([await native.listNamespaces(), require('fs').readdirSync('/run/netns')]))`,
-    )
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-    expect(JSON.parse(stdout)).toEqual([['within'], ['within']])
-    expect(await native().listNamespaces()).toEqual([])
-  },
-)
+  const { status, stdout, stderr } = elsewhere(
+    nested,
+    `const before = await native.listNamespaces()
+     await native.createNamespace('${full('within')}')
+     console.log(JSON.stringify([before, await native.listNamespaces(), require('fs').readdirSync('/run/netns')]))`,
+  )
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  expect(JSON.parse(stdout)).toEqual([[], [full('within')], [full('within')]])
+  expect(await listed()).toEqual([])
+})
 
 test('many are made and deleted at the same time', async () => {
   const names = Array.from({ length: 20 }, (_, i) => `n${String(i).padStart(2, '0')}`)
-  await Promise.all(names.map((name) => native().createNamespace(name)))
-  expect(await native().listNamespaces()).toEqual(names)
+  await Promise.all(names.map(create))
+  expect(await listed()).toEqual(names)
   // One mount that makes the folder shared, however many threads saw that it was missing.
   const mounts = execFileSync('grep', ['-c', ` ${FOLDER} `, '/proc/self/mountinfo'], { encoding: 'utf8' })
   expect(mounts).toBe('1\n')
-  await Promise.all(names.map((name) => native().deleteNamespace(name)))
-  expect(await native().listNamespaces()).toEqual([])
+  await Promise.all(names.map(remove))
+  expect(await listed()).toEqual([])
 })

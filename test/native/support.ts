@@ -4,7 +4,6 @@ import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import {
   IFLA_IFNAME,
-  NLM_F_ACK,
   NLM_F_DUMP,
   NLM_F_REQUEST,
   NLMSG_ERROR,
@@ -26,9 +25,9 @@ export function ip(...args: string[]): string {
 }
 
 /** ip -batch: many changes in one process. */
-export function ipBatch(lines: readonly string[]): void {
+export function ipBatch(options: readonly string[], lines: readonly string[]): void {
   const stdio: StdioOptions = ['pipe', 'inherit', 'inherit']
-  execFileSync('ip', ['-batch', '-'], { input: lines.join('\n'), stdio })
+  execFileSync('ip', [...options, '-batch', '-'], { input: lines.join('\n'), stdio })
 }
 
 /** Index by name, as ip(8) lists them. */
@@ -78,8 +77,6 @@ export function newLink(name: string, kind: string, flags: number): Buffer {
     .nested(IFLA_LINKINFO, new AttributeWriter().string(IFLA_INFO_KIND, kind))
   return writeMessage({ type: RTM_NEWLINK, flags: NLM_F_REQUEST | flags, payload: attributes.finish() })
 }
-
-export const changeFlags = NLM_F_ACK
 
 export function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length

@@ -106,7 +106,6 @@ describe('writing', () => {
   test('header, then attributes, each padded to four bytes', () => {
     const payload = new AttributeWriter(Buffer.of(2))
       .u8(21, 3)
-      .u16(22, 0x0102)
       .u32(6, 1202)
       .u64be(12, 77n)
       .string(3, 'br-gone')
@@ -117,7 +116,6 @@ describe('writing', () => {
       fromHex(`
         02 000000
         0500 1500 03 000000
-        0600 1600 0201 0000
         0800 0600 b2040000
         0c00 0c00 000000000000004d
         0c00 0300 62722d67 6f6e6500

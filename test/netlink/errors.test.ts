@@ -27,6 +27,7 @@ test.each([
   [3, 'ESRCH'],
   [11, 'EAGAIN'],
   [19, 'ENODEV'],
+  [95, 'EOPNOTSUPP'],
   [99, 'EADDRNOTAVAIL'],
   [524, 'errno 524'],
 ])('errno %i is %s', (errno, name) => {

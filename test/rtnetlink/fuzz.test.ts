@@ -25,24 +25,27 @@ const decoders: [string, number, (message: Message) => unknown, Record<string, B
   ['namespace ids', 88, decodeNamespaceId, {}],
 ]
 
-/** The message's bytes stand between others that would be noticed if they were read. */
-function amidst(bytes: Buffer): Buffer {
-  const around = Buffer.alloc(bytes.length + 64, 0xee)
-  bytes.copy(around, 32)
-  return around.subarray(32, 32 + bytes.length)
+/** The message as a view of something larger, as it comes out of an exchange. */
+function amidst(bytes: Buffer, around: number): Buffer {
+  const whole = Buffer.alloc(bytes.length + 64, around)
+  bytes.copy(whole, 32)
+  return whole.subarray(32, 32 + bytes.length)
 }
 
-function valueOrMalformed(decode: (message: Message) => unknown, bytes: Buffer): void {
+function outcome(decode: (message: Message) => unknown, bytes: Buffer): unknown {
   try {
-    const value = decode(messageOf(bytes))
-    expect(
-      JSON.stringify(value, (_key, inner) => (typeof inner === 'bigint' ? `${inner}` : inner)) ?? '',
-    ).not.toContain('eeeeeeee')
+    return decode(messageOf(bytes))
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error
     expect(error.offset).toBeGreaterThanOrEqual(0)
     expect(error.offset).toBeLessThanOrEqual(bytes.length)
+    return error.message
   }
+}
+
+/** A value or MalformedMessage, and the same one whatever stands around the message: nothing beyond it was read. */
+function valueOrMalformed(decode: (message: Message) => unknown, bytes: Buffer): void {
+  expect(outcome(decode, amidst(bytes, 0x00))).toEqual(outcome(decode, amidst(bytes, 0xff)))
 }
 
 test.each(decoders)('%s: attributes of any type and length', (_what, type, decode) => {
@@ -52,7 +55,7 @@ test.each(decoders)('%s: attributes of any type and length', (_what, type, decod
   fc.assert(
     fc.property(fc.array(attribute, { maxLength: 6 }), fc.uint8Array({ maxLength: 16 }), (attributes, header) => {
       const payload = Buffer.concat([Buffer.of(2), header, ...attributes])
-      valueOrMalformed(decode, amidst(writeMessage({ type, flags: 2, payload })))
+      valueOrMalformed(decode, writeMessage({ type, flags: 2, payload }))
     }),
     { numRuns: 300 },
   )
@@ -67,7 +70,7 @@ test.each(decoders.filter(([, , , golden]) => Object.keys(golden).length > 0))(
         fc.array(fc.tuple(fc.nat(2000), fc.nat(255)), { maxLength: 4 }),
         fc.nat(2000),
         (original, changes, cut) => {
-          const bytes = amidst(original.subarray(0, Math.max(16, original.length - (cut % original.length))))
+          const bytes = Buffer.from(original.subarray(0, Math.max(16, original.length - (cut % original.length))))
           // The header stays: what it says of the length is the iterator's to check.
           for (const [at, value] of changes) if (bytes.length > 16) bytes[16 + (at % (bytes.length - 16))] = value
           bytes.writeUInt32LE(bytes.length, 0)

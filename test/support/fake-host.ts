@@ -31,6 +31,10 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
     readFile: async (path) => {
       throw new Error(`the fake host cannot read ${path}`)
     },
+    namespaceNames: async () => new Map(),
+    createNamespace: async () => {},
+    deleteNamespace: async () => {},
+    openNamespace: async () => null,
     close() {},
     ...rest,
   }
@@ -116,14 +120,14 @@ export function closingError(errno: number, text?: string): ExchangeFault {
 }
 
 /** The call rejects, before anything was asked. For an exchange: the whole batch from here on. */
-export function rejected(error: Error): Fault<unknown, never> {
+export function rejected(error: Error): <R>(call: unknown, forward: () => Promise<R>) => Promise<R> {
   return async () => {
     throw error
   }
 }
 
 /** The call was made, and its answer is lost. */
-export function lost(error: Error): Fault<unknown, never> {
+export function lost(error: Error): <R>(call: unknown, forward: () => Promise<R>) => Promise<R> {
   return async (_call, forward) => {
     await forward()
     throw error
@@ -216,6 +220,10 @@ function delegate(host: Host): Host {
     exchange: (requests, options) => host.exchange(requests, options),
     run: (command, args, options) => host.run(command, args, options),
     readFile: (path) => host.readFile(path),
+    namespaceNames: (options) => host.namespaceNames(options),
+    createNamespace: (name) => host.createNamespace(name),
+    deleteNamespace: (name) => host.deleteNamespace(name),
+    openNamespace: (name) => host.openNamespace(name),
     close: () => host.close(),
   }
 }

@@ -1,5 +1,5 @@
 /** Writing iptables: one batch, and how it ended. */
-import type { CallOptions, Host, Ran } from '../host.js'
+import type { CallOptions, Ran, ToolHost } from '../host.js'
 import { type Backend, runTool } from './backend.js'
 import { describeRun, failureCode, type IptablesErrorCode, toldLines } from './errors.js'
 
@@ -44,7 +44,7 @@ export interface ApplyOptions extends CallOptions {
  * the kinds that say otherwise.
  */
 export async function applyBatch(
-  host: Host,
+  host: ToolHost,
   backend: Backend,
   batch: string,
   options: ApplyOptions = {},

@@ -1,5 +1,5 @@
 /** The two back ends of iptables, and how their tools are called. */
-import type { CallOptions, Host, Ran } from '../host.js'
+import type { CallOptions, Ran, ToolHost } from '../host.js'
 import { failureCode } from './errors.js'
 
 export type Backend = 'nft' | 'legacy'
@@ -20,7 +20,7 @@ export interface ToolRun {
  * version says that it is of the same back end.
  */
 export async function runTool(
-  host: Host,
+  host: ToolHost,
   backend: Backend,
   kind: 'save' | 'restore',
   args: readonly string[],

@@ -1,5 +1,5 @@
 /** Reading iptables: which back ends hold tables, and what is in them. */
-import type { CallOptions, Host } from '../host.js'
+import type { CallOptions, ToolHost } from '../host.js'
 import { type Backend, type BackendChoice, runTool } from './backend.js'
 import { describeRun, failureCode, IptablesError } from './errors.js'
 import { MalformedSave, parseSave, type Save, type Table } from './save.js'
@@ -23,7 +23,7 @@ export interface BackendTables {
  * tables of it, and then only these. Rejects with IptablesError when that cannot be told.
  */
 export async function findBackends(
-  host: Host,
+  host: ToolHost,
   choice: BackendChoice,
   options: CallOptions = {},
 ): Promise<readonly BackendTables[]> {
@@ -40,7 +40,7 @@ export async function findBackends(
  * with IptablesError when anything of it cannot be read with certainty.
  */
 export async function readIptables(
-  host: Host,
+  host: ToolHost,
   choice: BackendChoice,
   options: CallOptions = {},
 ): Promise<Map<Backend, Save>> {
@@ -54,7 +54,7 @@ const LISTED_TABLES = '/proc/thread-self/net/ip_tables_names'
 /** There in every network namespace. */
 const ALWAYS_THERE = '/proc/thread-self/net/dev'
 
-async function listedTables(host: Host, options: CallOptions): Promise<ReadonlySet<string>> {
+async function listedTables(host: ToolHost, options: CallOptions): Promise<ReadonlySet<string>> {
   const fail = (code: 'ABORTED' | 'DENIED' | 'FAILED', reason: string, hint?: string, cause?: unknown): never => {
     throw new IptablesError({ code, backend: 'legacy', tool: LISTED_TABLES, reason, hint, cause })
   }
@@ -77,7 +77,7 @@ async function listedTables(host: Host, options: CallOptions): Promise<ReadonlyS
   }
 }
 
-async function isThere(host: Host, path: string): Promise<boolean> {
+async function isThere(host: ToolHost, path: string): Promise<boolean> {
   return host.readFile(path).then(
     () => true,
     () => false,
@@ -88,7 +88,7 @@ function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : String(error)
 }
 
-async function readBackend(host: Host, { backend, tables }: BackendTables, options: CallOptions): Promise<Save> {
+async function readBackend(host: ToolHost, { backend, tables }: BackendTables, options: CallOptions): Promise<Save> {
   if (tables.length === 0) return { tables: new Map(), incompatible: [] }
   const save = await saveAll(host, backend, tables, options)
   const incompatible = save.incompatible.find((table) => tables.includes(table))
@@ -113,7 +113,7 @@ async function readBackend(host: Host, { backend, tables }: BackendTables, optio
 }
 
 /** Everything in one call where that works; table by table where one that is not needed (nat, security) stands in the way. */
-async function saveAll(host: Host, backend: Backend, tables: readonly string[], options: CallOptions): Promise<Save> {
+async function saveAll(host: ToolHost, backend: Backend, tables: readonly string[], options: CallOptions): Promise<Save> {
   try {
     return await save(host, backend, undefined, options)
   } catch (error) {
@@ -127,7 +127,7 @@ async function saveAll(host: Host, backend: Backend, tables: readonly string[], 
   }
 }
 
-async function save(host: Host, backend: Backend, table: string | undefined, options: CallOptions): Promise<Save> {
+async function save(host: ToolHost, backend: Backend, table: string | undefined, options: CallOptions): Promise<Save> {
   const { tool, ran } = await runTool(host, backend, 'save', table === undefined ? [] : ['-t', table], options)
   const code = failureCode(ran)
   if (code !== null) {

@@ -40,10 +40,10 @@ export class AttributeReader {
     if (at >= this.end) return false
     this.#at = at
     if (at + NLA_HDRLEN > this.end) throw this.malformed('attribute header is cut short')
-    const length = this.bytes.readUInt16LE(at)
+    const length = this.#u16(at)
     // A length below the header's own would never advance; one past the end would read a neighbour's bytes.
     if (length < NLA_HDRLEN || length > this.end - at) throw this.malformed(`attribute length ${length}`)
-    this.#type = this.bytes.readUInt16LE(at + 2) & ~(NLA_F_NESTED | NLA_F_NET_BYTEORDER)
+    this.#type = this.#u16(at + 2) & ~(NLA_F_NESTED | NLA_F_NET_BYTEORDER)
     this.#length = length - NLA_HDRLEN
     this.#next = at + align(length)
     return true
@@ -119,6 +119,11 @@ export class AttributeReader {
     return new MalformedMessage(reason, this.#at)
   }
 
+  /** Inside `bytes`, as the caller has seen to: this is the innermost loop, and Buffer's own methods check once more. */
+  #u16(at: number): number {
+    return (this.bytes[at] as number) | ((this.bytes[at + 1] as number) << 8)
+  }
+
   #value(length: number): number {
     if (this.#length !== length) {
       throw this.malformed(`attribute ${this.#type} has ${this.#length} bytes where ${length} are due`)
@@ -138,12 +143,6 @@ export class AttributeWriter {
 
   u8(type: number, value: number): this {
     return this.raw(type, Buffer.of(value))
-  }
-
-  u16(type: number, value: number): this {
-    const bytes = Buffer.alloc(2)
-    bytes.writeUInt16LE(value)
-    return this.raw(type, bytes)
   }
 
   u32(type: number, value: number): this {

@@ -60,7 +60,8 @@ export class MalformedMessage extends Error {
 
 /** 'EBUSY' for 16; 'errno 524' for a number that has no name here. */
 export function errnoName(errno: number): string {
-  for (const [name, value] of Object.entries(constants.errno)) if (value === errno) return name
+  // ENOTSUP is another name of EOPNOTSUPP, and not the kernel's.
+  for (const [name, value] of Object.entries(constants.errno)) if (value === errno && name !== 'ENOTSUP') return name
   return `errno ${errno}`
 }
 

@@ -9,11 +9,15 @@ import {
   IFA_LOCAL,
   IFA_PROTO,
   IFA_RT_PRIORITY,
+  NLM_F_ACK,
+  NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_EXCL,
+  RTM_DELADDR,
   RTM_GETADDR,
   RTM_NEWADDR,
 } from '../linux.js'
-import { AttributeReader, type UnknownAttribute } from '../netlink/attribute.js'
+import { AttributeReader, AttributeWriter, type UnknownAttribute } from '../netlink/attribute.js'
 import type { Message } from '../netlink/message.js'
 import type { Request } from '../netlink/request.js'
 import { attributesAt, linkIndex } from './expect.js'
@@ -103,18 +107,48 @@ export function allAddresses(): Request<Address> {
   return dump('IPv4 addresses', 0, () => true)
 }
 
+/** An address to be added. No broadcast address unless one is named, as ip(8) has it. */
+export type NewAddress = Pick<Address, 'index' | 'address' | 'prefix'> & { readonly broadcast?: string }
+
+/** EEXIST when the link has that address with that prefix; with another prefix it is another. ENODEV: the link is gone. */
+export function addAddress(address: NewAddress, what: string): Request<never> {
+  const payload = one(address)
+  if (address.broadcast !== undefined) payload.ipv4(IFA_BROADCAST, address.broadcast)
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
+  return { what, type: RTM_NEWADDR, flags, payload: payload.finish(), decode: () => undefined }
+}
+
+/**
+ * Takes that address with that prefix and no other, but with a primary one its secondaries go, unless the link promotes
+ * them. EADDRNOTAVAIL when it is gone, ENODEV when its link is.
+ */
+export function deleteAddress(address: Pick<Address, 'index' | 'address' | 'prefix'>, what: string): Request<never> {
+  return { what, type: RTM_DELADDR, flags: NLM_F_ACK, payload: one(address).finish(), decode: () => undefined }
+}
+
+/** Not point-to-point: both its ends are the same. */
+function one({ index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>): AttributeWriter {
+  return new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address).ipv4(IFA_ADDRESS, address)
+}
+
 function dump(what: string, index: number, wanted: (address: Address) => boolean): Request<Address> {
-  const payload = Buffer.alloc(IFADDRMSG)
-  payload.writeUInt8(AF_INET, 0)
-  payload.writeUInt32LE(index, 4)
   return {
     what,
     type: RTM_GETADDR,
     flags: NLM_F_DUMP,
-    payload,
+    payload: header(index),
     decode(message) {
       const address = decodeAddress(message)
       return address !== undefined && wanted(address) ? address : undefined
     },
   }
+}
+
+/** Scope 0: everywhere. */
+function header(index: number, prefix = 0): Buffer {
+  const bytes = Buffer.alloc(IFADDRMSG)
+  bytes.writeUInt8(AF_INET, 0)
+  bytes.writeUInt8(prefix, 1)
+  bytes.writeUInt32LE(index, 4)
+  return bytes
 }

@@ -5,22 +5,26 @@ import {
   IFLA_ALT_IFNAME,
   IFLA_EXT_MASK,
   IFLA_IFNAME,
+  IFLA_INFO_DATA,
   IFLA_INFO_KIND,
   IFLA_LINK,
   IFLA_LINK_NETNSID,
   IFLA_LINKINFO,
   IFLA_MASTER,
-  IFLA_MAX,
   IFLA_MTU,
+  IFLA_NET_NS_FD,
   IFLA_PROP_LIST,
   NLM_F_ACK,
+  NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_EXCL,
   RTEXT_FILTER_SKIP_STATS,
   RTM_DELLINK,
   RTM_GETLINK,
   RTM_NEWLINK,
+  VETH_INFO_PEER,
 } from '../linux.js'
-import { AttributeReader, AttributeWriter, type UnknownAttribute } from '../netlink/attribute.js'
+import { AttributeReader, AttributeWriter } from '../netlink/attribute.js'
 import type { Message } from '../netlink/message.js'
 import type { Request } from '../netlink/request.js'
 import { attributesAt, linkIndex } from './expect.js'
@@ -44,8 +48,6 @@ export interface Link {
   /** Id, in this namespace's numbering, of the namespace that the peer lives in; -1 when it is this one, or none. */
   readonly peerNamespace: number
   readonly altNames: readonly string[]
-  /** Attributes of a newer kernel than the headers that linux.ts was taken from. */
-  readonly unknown: readonly UnknownAttribute[]
 }
 
 const IFINFOMSG = 16
@@ -63,7 +65,6 @@ export function decodeLink(message: Message): Link {
   let peerIndex = 0
   let peerNamespace = -1
   const altNames: string[] = []
-  const unknown: UnknownAttribute[] = []
   while (attributes.next()) {
     switch (attributes.type) {
       case IFLA_IFNAME:
@@ -87,13 +88,13 @@ export function decodeLink(message: Message): Link {
       case IFLA_PROP_LIST:
         readAltNames(attributes.nested(), altNames)
         break
-      default:
-        if (attributes.type > IFLA_MAX) unknown.push(attributes.unknown())
+      // Some forty others, statistics and all, are passed over: nothing is decided by them, and a node may have
+      // thousands of links.
     }
   }
   if (name === undefined) throw attributes.malformed('a link without a name')
   const up = (flags & IFF_UP) !== 0
-  return { index, name, kind, master, up, flags, mtu, peerIndex, peerNamespace, altNames, unknown }
+  return { index, name, kind, master, up, flags, mtu, peerIndex, peerNamespace, altNames }
 }
 
 /** Links of one kind: 'bridge', 'veth'. Kernels that do not know the kind list all links: those are left out here. */
@@ -127,9 +128,70 @@ export function linkByIndex(index: number): Request<Link> {
   return { what: `link ${index}`, type: RTM_GETLINK, flags: 0, payload: payload.finish(), decode: decodeLink }
 }
 
+/** A veth pair in two namespaces, to be made. */
+export interface NewVeth {
+  /** Of the end here. */
+  readonly name: string
+  /** Index of the bridge that the end here hangs on. */
+  readonly master: number
+  /** The other end: its name, and an open descriptor of this process of the namespace that it is made in. */
+  readonly peer: { readonly name: string; readonly namespaceFd: number }
+  /** Bytes, of both ends; the kernel's default when left out. */
+  readonly mtu?: number
+}
+
+/** What is to be different; the rest stays. */
+export interface LinkChange {
+  readonly up?: boolean
+  /** 0: of none. */
+  readonly master?: number
+  readonly name?: string
+  /** Bytes. */
+  readonly mtu?: number
+}
+
+/** Makes a bridge, down. EEXIST when a link has that name, an alternative one too. */
+export function createBridge(name: string, what: string): Request<never> {
+  const info = new AttributeWriter().string(IFLA_INFO_KIND, 'bridge')
+  return create(new AttributeWriter(header(0)).string(IFLA_IFNAME, name).nested(IFLA_LINKINFO, info), what)
+}
+
+/**
+ * Makes a pair, both ends down, in one step: the end here is on its bridge, and the other one in its namespace, from
+ * the moment that they exist, and a refusal leaves neither. EEXIST when either name is taken in its namespace, EINVAL
+ * when there is no such master, EBADF when the descriptor is no network namespace.
+ */
+export function createVeth({ name, master, peer, mtu }: NewVeth, what: string): Request<never> {
+  const other = new AttributeWriter(header(0)).string(IFLA_IFNAME, peer.name).u32(IFLA_NET_NS_FD, peer.namespaceFd)
+  const link = new AttributeWriter(header(0)).string(IFLA_IFNAME, name).u32(IFLA_MASTER, linkIndex(master))
+  // Each end has its own: the kernel gives neither the other's.
+  if (mtu !== undefined) for (const end of [link, other]) end.u32(IFLA_MTU, mtu)
+  const info = new AttributeWriter()
+    .string(IFLA_INFO_KIND, 'veth')
+    .nested(IFLA_INFO_DATA, new AttributeWriter().nested(VETH_INFO_PEER, other))
+  return create(link.nested(IFLA_LINKINFO, info), what)
+}
+
+/**
+ * Changes one link. Not atomic: where the kernel refuses one thing, others may have been done, so a change that must
+ * be all or nothing names one. ENODEV when the link is gone.
+ */
+export function changeLink(index: number, { up, master, name, mtu }: LinkChange, what: string): Request<never> {
+  const payload = new AttributeWriter(header(linkIndex(index), up ? IFF_UP : 0, up === undefined ? 0 : IFF_UP))
+  if (master !== undefined) payload.u32(IFLA_MASTER, master)
+  if (name !== undefined) payload.string(IFLA_IFNAME, name)
+  if (mtu !== undefined) payload.u32(IFLA_MTU, mtu)
+  return { what, type: RTM_NEWLINK, flags: NLM_F_ACK, payload: payload.finish(), decode: () => undefined }
+}
+
 /** Deletes by index alone: the kernel ignores whatever name is sent along. ENODEV when it is gone. */
 export function deleteLink(index: number, what: string): Request<never> {
   return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload: header(linkIndex(index)), decode: () => undefined }
+}
+
+function create(payload: AttributeWriter, what: string): Request<never> {
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
+  return { what, type: RTM_NEWLINK, flags, payload: payload.finish(), decode: () => undefined }
 }
 
 function dumpLinks(what: string, payload: AttributeWriter, wanted: (link: Link) => boolean): Request<Link> {
@@ -149,10 +211,13 @@ function dump(): AttributeWriter {
   return new AttributeWriter(header(0)).u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
 }
 
-function header(index: number): Buffer {
+/** Of `flags` (IFF_*), those in `change` are set or cleared. */
+function header(index: number, flags = 0, change = 0): Buffer {
   const bytes = Buffer.alloc(IFINFOMSG)
   bytes.writeUInt8(AF_UNSPEC, 0)
   bytes.writeInt32LE(index, 4)
+  bytes.writeUInt32LE(flags, 8)
+  bytes.writeUInt32LE(change, 12)
   return bytes
 }
 

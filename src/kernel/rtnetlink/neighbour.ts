@@ -8,7 +8,9 @@ import {
   NDA_PROBES,
   NDA_PROTOCOL,
   NLM_F_ACK,
+  NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_REPLACE,
   NTF_PROXY,
   RTM_DELNEIGH,
   RTM_GETNEIGH,
@@ -93,6 +95,13 @@ export function proxiesOf(index: number): Request<Neighbour> {
 /** The IPv4 neighbours of one link, proxy entries not among them. Nothing, and no error, when it is gone. */
 export function neighboursOf(index: number): Request<Neighbour> {
   return dump(`IPv4 neighbours of link ${index}`, 0, linkIndex(index))
+}
+
+/** Makes this node answer for the address on that link. One that is there already stays. ENODEV: the link is gone. */
+export function addProxy(entry: Pick<Neighbour, 'index' | 'address'>, what: string): Request<never> {
+  const payload = new AttributeWriter(header(linkIndex(entry.index), NTF_PROXY)).ipv4(NDA_DST, entry.address).finish()
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+  return { what, type: RTM_NEWNEIGH, flags, payload, decode: () => undefined }
 }
 
 /** ENOENT when the entry is gone, ENODEV when its link is. */

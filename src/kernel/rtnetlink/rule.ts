@@ -25,7 +25,9 @@ import {
   FRA_TUN_ID,
   FRA_UID_RANGE,
   NLM_F_ACK,
+  NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_EXCL,
   RTM_DELRULE,
   RTM_GETRULE,
   RTM_NEWRULE,
@@ -207,6 +209,18 @@ export function allRules(): Request<Rule> {
   const payload = Buffer.alloc(FIB_RULE_HDR)
   payload.writeUInt8(AF_INET, 0)
   return { what: 'IPv4 rules', type: RTM_GETRULE, flags: NLM_F_DUMP, payload, decode: decodeRule }
+}
+
+/** A rule to be added: a selector that is left out takes anything. */
+export type NewRule = Pick<Rule, 'priority' | 'action'> & Partial<Omit<Rule, 'flags' | 'unknown'>>
+
+/**
+ * Adds a rule behind those of its priority. EEXIST when the kernel finds one that it takes for the same, which need
+ * not be: look at `ruleInTheWay`.
+ */
+export function addRule(rule: NewRule, what: string): Request<never> {
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
+  return { what, type: RTM_NEWRULE, flags, payload: selector({ ...ANY, ...rule }), decode: () => undefined }
 }
 
 /**

@@ -1,0 +1,32 @@
+/**
+ * Wires one workload. The order makes a kill at any point safe: isolation stands before anything is forwarded; what the
+ * address's last owner left is withdrawn while no veth exists; the host veth is made down, everything about its address
+ * is asserted, and only then it goes up.
+ */
+import type { Host, OpenNamespace } from '../kernel/host.js'
+import { formatBatch } from '../kernel/iptables/restore.js'
+import { applyBatch } from '../kernel/iptables/tools.js'
+import { RT_SCOPE_LINK, RT_SCOPE_UNIVERSE, RTPROT_BOOT } from '../kernel/linux.js'
+import { ask } from '../kernel/netlink/ask.js'
+import { NetlinkError } from '../kernel/netlink/errors.js'
+import type { Request } from '../kernel/netlink/request.js'
+import { addAddress } from '../kernel/rtnetlink/address.js'
+import { changeLink, createBridge, createVeth, deleteLink, type Link, linkByName } from '../kernel/rtnetlink/link.js'
+import { addRoute, deleteRoute, replaceRoute } from '../kernel/rtnetlink/route.js'
+import { addRule, deleteRule } from '../kernel/rtnetlink/rule.js'
+import { writeSysctl } from '../kernel/sysctl.js'
+import { type Conclusion, conclude, isGateway } from './conclude.js'
+import { hostVethName, identityMark, namespaceName, peerVethName } from './contract.js'
+import { addressCommands, bridgeCommands, type Commands } from './desired-tables.js'
+import { DeployError, UsageError } from './errors.js'
+import type { Identity } from './grants.js'
+import type { NodeStateLock } from './guard.js'
+import { bridgeProhibits, type Prohibit, workloadProhibit } from './isolation.js'
+import type { ContainerNet } from './net.js'
+import type { Notice } from './plan.js'
+import { readLists } from './read.js'
+import { type HostEnds, type Inside, readHostEnds, readInside, strangerEnds, strangerInside, writingBackend } from './site.js'
+import type { Subnet } from './subnet.js'
+import { recoverSubnet } from './subnet-recovery.js'
+import { type NodeView, readNode } from './view.js'
+import { checkWorkload, type Workload } from './workload.js'

@@ -1,0 +1,119 @@
+/** What is there where a workload is to be wired, or was: its bridge, its host veth, its namespace. Reads, and changes nothing. */
+import type { Host, OpenNamespace } from '../kernel/host.js'
+import type { Save } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
+import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
+import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
+import { allLinks, type Link, linkByName } from '../kernel/rtnetlink/link.js'
+import { namespaceId } from '../kernel/rtnetlink/namespace-id.js'
+import { type Route, routes } from '../kernel/rtnetlink/route.js'
+import type { Conclusion, Live } from './conclude.js'
+import { hostVethName, namespaceName, peerVethName } from './contract.js'
+import type { ContainerNet } from './net.js'
+import { freshly, readLists } from './read.js'
+import type { Subnet } from './subnet.js'
+import { ownTables } from './tables.js'
+import type { NodeView } from './view.js'
+
+/** The inside of a workload's namespace. */
+export interface Inside {
+  readonly name: string
+  readonly opened: OpenNamespace
+  readonly links: readonly Link[]
+  /** eth0, when there is one; its addresses, and the routes out of it. */
+  readonly eth0: Link | null
+  readonly addresses: readonly Address[]
+  readonly routes: readonly Route[]
+  /** The host veth that is eth0's other end and hangs on one of the node's bridges: the workload runs. */
+  readonly live: Live | null
+}
+
+/** Opens and reads the namespace that a workload's name stands for. Null when there is none. The caller closes it. */
+export async function readInside(
+  host: Host,
+  conclusion: Conclusion,
+  workload: string,
+  signal?: AbortSignal,
+): Promise<Inside | null> {
+  const name = namespaceName(workload)
+  const opened = await host.openNamespace(name)
+  if (opened === null) return null
+  try {
+    const read = await freshly(async () => {
+      const [links] = await readLists(opened.host, [allLinks()], { signal })
+      const eth0 = links.find((link) => link.name === 'eth0') ?? null
+      if (eth0 === null) return { links, eth0, addresses: [], routes: [] }
+      const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST, device: eth0.index }
+      const [addresses, out] = await readLists(opened.host, [addressesOf(eth0.index), routes(main)], {
+        signal,
+        absent: ['ENOENT'],
+        gone: ['ENODEV'],
+      })
+      return { links, eth0, addresses, routes: out }
+    }, signal)
+    // An index says nothing without the namespace that it counts in.
+    const [[id = -1]] = await readLists(host, [namespaceId(opened.descriptor)], { signal })
+    const live = [...conclusion.live.values()].find(
+      ({ veth }) => id !== -1 && veth.peerNamespace === id && veth.peerIndex === read.eth0?.index,
+    )
+    return { name, opened, ...read, live: live ?? null }
+  } catch (error) {
+    opened.host.close()
+    throw error
+  }
+}
+
+/**
+ * Why a namespace was not made for a workload; null when it may have been: it holds no more than its loopback, and an eth0
+ * that is one end of a veth. Links that a kernel puts into every namespace are down, and do not count.
+ */
+export function strangerInside({ links, eth0 }: Inside): string | null {
+  if (eth0 !== null && eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
+  const other = links.find(({ name, up }) => name !== 'lo' && name !== 'eth0' && up)
+  return other === undefined ? null : `it holds link ${other.name}`
+}
+
+/** The links that bear the names of an address's veth pair. */
+export interface HostEnds {
+  readonly veth: Link | null
+  readonly peer: Link | null
+}
+
+export async function readHostEnds(host: Host, octet: number, signal?: AbortSignal): Promise<HostEnds> {
+  const names = [hostVethName(octet), peerVethName(octet)]
+  const found = await readLists(
+    host,
+    names.map((name) => linkByName(name)),
+    { signal, absent: ['ENODEV'] },
+  )
+  // The kernel answers to alternative names too.
+  const [veth = null, peer = null] = names.map((name, i) => found[i]?.find((link) => link.name === name) ?? null)
+  return { veth, peer }
+}
+
+/**
+ * Why the names `veth<n>` and `vethc<n>` are somebody else's; null when they are free or ours: on one of the node's bridges, or
+ * the pair that an interrupted deploy leaves.
+ */
+export function strangerEnds({ veth, peer }: HostEnds, view: NodeView): string | null {
+  const pair = veth !== null && peer !== null && veth.kind === 'veth' && veth.peerIndex === peer.index
+  if (peer !== null && !pair) return `${peer.name} is somebody else's: its other end is not the host veth`
+  if (veth === null || pair) return null
+  if (veth.kind !== 'veth') return `${veth.name} is somebody else's: a link of kind ${veth.kind || 'none'}`
+  const isOurs = view.links.bridges.some(({ link }) => link.index === veth.master)
+  return isOurs ? null : `${veth.name} is somebody else's: it is on none of this node's bridges`
+}
+
+/** Which back end a deploy writes to: the one that holds this project's state; nft when both do, or none. */
+export function writingBackend(net: ContainerNet, view: NodeView, subnet: Subnet): { backend: Backend; save: Save } {
+  const empty: Save = { tables: new Map(), incompatible: [] }
+  const holds = (backend: Backend): boolean => {
+    const save = view.iptables.get(backend)
+    if (save === undefined) return false
+    const { chains, rules } = ownTables(new Map([[backend, save]]), net, subnet)
+    return chains.length + rules.length > 0
+  }
+  const backend = net.iptables === 'auto' ? (holds('legacy') && !holds('nft') ? 'legacy' : 'nft') : net.iptables
+  return { backend, save: view.iptables.get(backend) ?? empty }
+}
+

@@ -1,0 +1,198 @@
+/** The Host over the addon, in the process's own namespace and in another. */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Host } from '../../src/kernel/host.js'
+import { NLM_F_CREATE, RTM_NEWLINK } from '../../src/kernel/linux.js'
+import { openHost } from '../../src/kernel/linux-host.js'
+import { NetlinkError } from '../../src/kernel/netlink/errors.js'
+import { ip, ipLinks, linkDump, linksOf, newLink, unanswered } from './support.js'
+
+let own: Host
+let other: Host
+
+beforeAll(async () => {
+  ip('netns', 'add', 'hosted')
+  ip('-n', 'hosted', 'link', 'add', 'there', 'type', 'bridge')
+  own = await openHost()
+  other = await openHost({ netns: 'hosted', timeoutMs: 10_000 })
+})
+afterAll(() => {
+  own.close()
+  other.close()
+  ip('netns', 'del', 'hosted')
+})
+
+const rejection = (code: string) => expect.objectContaining({ name: 'NetlinkError', code })
+
+test('its namespace is the one of the file', () => {
+  const idOf = (path: string) => {
+    const { dev, ino } = statSync(path)
+    return { device: dev, inode: ino }
+  }
+  expect(own.namespace).toEqual(idOf('/proc/self/ns/net'))
+  expect(other.namespace).toEqual(idOf('/run/netns/hosted'))
+})
+
+test('links, tools and files are those of its namespace', async () => {
+  expect([...linksOf(await own.exchange(linkDump)).keys()]).not.toContain('there')
+  expect(linksOf(await other.exchange(linkDump))).toEqual(ipLinks('-n', 'hosted'))
+  const shown = await other.run('ip', ['-j', 'link'])
+  expect(shown).toMatchObject({ status: 0, signal: null, code: null, stderr: '' })
+  expect(JSON.parse(shown.stdout).map((link: { ifname: string }) => link.ifname)).toEqual(['lo', 'there'])
+  expect((await own.run('ip', ['-j', 'link'])).stdout).not.toContain('there')
+  expect(await other.readFile('/proc/thread-self/net/dev')).toContain('there:')
+  expect(await own.readFile('/proc/thread-self/net/dev')).not.toContain('there:')
+})
+
+test('a namespace by its path is the same', async () => {
+  const host = await openHost({ netns: '/run/netns/hosted' })
+  expect(host.namespace).toEqual(other.namespace)
+  host.close()
+})
+
+test('a namespace that is not there, or is none', async () => {
+  await expect(openHost({ netns: 'absent' })).rejects.toMatchObject({
+    code: 'ENOENT',
+    syscall: 'open /run/netns/absent',
+  })
+  await expect(openHost({ netns: '/etc/passwd' })).rejects.toThrow('is no network namespace')
+})
+
+test('an exchange that does not end in time', async () => {
+  await expect(other.exchange(unanswered, { timeoutMs: 30 })).rejects.toThrow(rejection('TIMEOUT'))
+  expect(linksOf(await other.exchange(linkDump))).toEqual(ipLinks('-n', 'hosted'))
+})
+
+test('an exchange that is aborted, and its neighbours that are not', async () => {
+  const controller = new AbortController()
+  const first = other.exchange(unanswered, { signal: controller.signal })
+  const second = other.exchange(linkDump)
+  const third = other.exchange(unanswered, { signal: controller.signal })
+  setTimeout(() => controller.abort(new Error('enough')), 30)
+  for (const outcome of await Promise.allSettled([first, third])) {
+    const reason = outcome.status === 'rejected' ? outcome.reason : undefined
+    expect([reason?.name, reason?.code, reason?.cause?.message]).toEqual(['NetlinkError', 'ABORTED', 'enough'])
+  }
+  expect(linksOf(await second)).toEqual(ipLinks('-n', 'hosted'))
+  await expect(other.exchange(linkDump, { signal: controller.signal })).rejects.toBeInstanceOf(NetlinkError)
+})
+
+test('a batch that is not well-formed is refused', async () => {
+  await expect(own.exchange(newLink('x', 'bridge', NLM_F_CREATE))).rejects.toThrow('NLM_F_ACK')
+  expect(newLink('x', 'bridge', 0).readUInt16LE(4)).toBe(RTM_NEWLINK)
+})
+
+test('a closed host refuses, and closing it again does nothing', async () => {
+  const host = await openHost()
+  const pending = host.exchange(unanswered)
+  host.close()
+  host.close()
+  await expect(pending).rejects.toThrow(rejection('ABORTED'))
+  await expect(host.exchange(linkDump)).rejects.toThrow('closed')
+  await expect(host.run('true', [])).rejects.toThrow('closed')
+  await expect(host.readFile('/proc/stat')).rejects.toThrow('closed')
+})
+
+test('files that cannot be read have the codes of Node', async () => {
+  await expect(own.readFile('/proc/absent')).rejects.toMatchObject({ code: 'ENOENT' })
+  await expect(own.readFile('/proc')).rejects.toMatchObject({ code: 'EISDIR' })
+})
+
+// Tools, the same in both: nsenter(1) is not seen.
+
+const hosts = [
+  ['its own namespace', () => own],
+  ['another namespace', () => other],
+] as const
+
+test.each(hosts)('in %s: status, output and input', async (_, host) => {
+  const ran = await host().run('sh', ['-c', 'cat; echo said >&2; exit 3'], { input: 'given\n' })
+  expect(ran).toEqual({ status: 3, signal: null, code: null, stdout: 'given\n', stderr: 'said\n' })
+})
+
+test.each(hosts)('in %s: a tool that is not there', async (_, host) => {
+  expect(await host().run('no-such-tool', [])).toMatchObject({ status: null, signal: null, code: 'ENOENT' })
+})
+
+test.each(hosts)('in %s: a tool that takes too long is killed', async (_, host) => {
+  const begun = performance.now()
+  const ran = await host().run('sh', ['-c', 'echo begun; sleep 60'], { timeoutMs: 200 })
+  expect(ran).toEqual({ status: null, signal: 'timeout', code: null, stdout: 'begun\n', stderr: '' })
+  expect(performance.now() - begun).toBeLessThan(5000)
+  // With what it started.
+  expect(commandLines()).not.toContain('sleep 60')
+})
+
+test.each(hosts)('in %s: a tool that is aborted is killed', async (_, host) => {
+  const ran = await host().run('sleep', ['61'], { signal: AbortSignal.timeout(100) })
+  expect(ran).toMatchObject({ status: null, signal: 'aborted', code: null })
+  expect(commandLines()).not.toContain('sleep 61')
+})
+
+test.each(hosts)('in %s: a tool that ends by a signal of its own', async (_, host) => {
+  expect(await host().run('sh', ['-c', 'kill -9 $$'])).toMatchObject({ status: null, signal: 'SIGKILL', code: null })
+})
+
+test.each(hosts)('in %s: a tool that does not read its input', async (_, host) => {
+  const input = 'x'.repeat(4 * 1024 * 1024)
+  expect(await host().run('true', [], { input })).toMatchObject({ status: 0, code: null })
+})
+
+test.each(hosts)('in %s: much output comes whole', async (_, host) => {
+  const { stdout } = await host().run('head', ['-c', String(20 * 1024 * 1024), '/dev/zero'])
+  expect(stdout.length).toBe(20 * 1024 * 1024)
+})
+
+test.each(hosts)('in %s: messages are in English', async (_, host) => {
+  expect((await host().run('sh', ['-c', 'echo "$LC_ALL"'])).stdout).toBe('C\n')
+})
+
+test('a call that is aborted before it begins starts nothing', async () => {
+  const ran = await own.run('sh', ['-c', 'echo run'], { signal: AbortSignal.abort() })
+  expect(ran).toEqual({ status: null, signal: 'aborted', code: null, stdout: '', stderr: '' })
+})
+
+test.each(hosts)('in %s: a file that may not be run is no tool', async (_, host) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tool-'))
+  const tool = join(folder, 'tool')
+  writeFileSync(tool, '#!/bin/sh\necho run')
+  expect(await host().run(tool, [])).toMatchObject({ status: null, code: 'ENOENT' })
+  chmodSync(tool, 0o755)
+  expect(await host().run(tool, [])).toMatchObject({ status: 0, code: null, stdout: 'run\n' })
+  rmSync(folder, { recursive: true })
+})
+
+test('a tool is looked for in PATH and nowhere else, and where tools are when there is no PATH', async () => {
+  const path = process.env.PATH
+  try {
+    for (const folders of ['/nowhere', '']) {
+      process.env.PATH = folders
+      expect(await own.run('ip', ['-V'])).toMatchObject({ status: null, code: 'ENOENT' })
+    }
+    delete process.env.PATH
+    expect(await own.run('ip', ['-V'])).toMatchObject({ status: 0, code: null, stderr: '' })
+  } finally {
+    process.env.PATH = path
+  }
+})
+
+test('the arguments reach the tool as they are', async () => {
+  const args = ['--help', '--', 'a b', '"', '$HOME', '']
+  const { stdout } = await other.run('printf', ['%s|', ...args])
+  expect(stdout).toBe(args.map((arg) => `${arg}|`).join(''))
+})
+
+function commandLines(): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        return [readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()]
+      } catch {
+        return [] // it has just ended
+      }
+    })
+}

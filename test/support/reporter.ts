@@ -1,0 +1,25 @@
+/**
+ * Counts the run for scripts/test.sh: writes `PASSED FAILED SKIPPED` to the file that TEST_COUNT_FILE names, then a line for
+ * each skipped test with its reason, so that none is skipped silently.
+ */
+import { writeFileSync } from 'node:fs'
+import type { Reporter, SerializedError, TestModule } from 'vitest/node'
+
+export default class CountReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
+    const file = process.env.TEST_COUNT_FILE
+    if (file === undefined) return
+    const tests = modules.flatMap((module) => [...module.children.allTests()])
+    const count = (state: string) => tests.filter((test) => test.result().state === state).length
+    const skipped = tests.flatMap((test) => {
+      const result = test.result()
+      const reason = result.state === 'skipped' ? (result.note ?? 'marked as skipped') : 'was not run'
+      const counted = result.state === 'skipped' || result.state === 'pending'
+      return counted ? [`skipped: ${test.module.relativeModuleId}: ${test.fullName}: ${reason}`] : []
+    })
+    // A file that cannot be loaded, a hook that fails and an error that nobody caught belong to no test.
+    const suites = modules.flatMap((module) => [module, ...module.children.allSuites()])
+    const failed = count('failed') + suites.filter((suite) => suite.errors().length > 0).length + unhandled.length
+    writeFileSync(file, `${[`${count('passed')} ${failed} ${skipped.length}`, ...skipped].join('\n')}\n`)
+  }
+}

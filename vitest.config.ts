@@ -1,0 +1,18 @@
+import { availableParallelism } from 'node:os'
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    // Each file in a process of its own: what it started dies with it. More of them than four would only wait for
+    // each other, since the kernel changes one network namespace at a time.
+    pool: 'forks',
+    maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
+    // A test starts dozens of processes, and the machine may be slow and busy.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    globalSetup: ['test/support/global.ts'],
+    setupFiles: ['test/support/after-file.ts'],
+    reporters: ['default', './test/support/reporter.ts'],
+  },
+})
