@@ -12,6 +12,9 @@ namespace netsweep {
 /** A growing piece of memory. Unlike a vector it leaves what it has not been given unwritten. */
 class Answers {
  public:
+  /** Fewer bytes than this are cheaper to copy than to hand over. */
+  static constexpr size_t kCopied = 64 * 1024;
+
   Answers() = default;
   Answers(Answers&& other) noexcept { swap(other); }
   Answers& operator=(Answers&& other) noexcept {

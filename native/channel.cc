@@ -24,8 +24,6 @@ constexpr size_t kMostAtOnce = 256;
 constexpr size_t kDatagram = 256 * 1024;
 // Answers of one exchange. Nothing real comes near: the links of 300,000 workloads would.
 constexpr size_t kMostAnswers = size_t{512} * 1024 * 1024;
-// Fewer answers than this are cheaper to copy than to hand over.
-constexpr size_t kCopied = 64 * 1024;
 
 /** How an exchange ends before it is complete. Thrown and caught in this file alone. */
 struct Ended {
@@ -101,7 +99,7 @@ Exchanged Channel::exchange(Requests& requests, const Limits& limits) {
   }
   if (result.end != End::complete) socket_.reset();
 
-  if (scratch_.size() > kCopied) {
+  if (scratch_.size() > Answers::kCopied) {
     scratch_.trim();
     result.answers = std::move(scratch_);
   } else if (scratch_.size() > 0) {

@@ -24,9 +24,6 @@
 namespace netsweep {
 namespace {
 
-/** Fewer bytes than this are copied into a Buffer of Node's own; more are handed over. */
-constexpr size_t kCopied = 64 * 1024;
-
 const char* nameOf(End end) {
   switch (end) {
     case End::complete: return "complete";
@@ -45,7 +42,7 @@ Napi::Value exchangedValue(Napi::Env env, Exchanged& exchanged) {
   auto result = Napi::Object::New(env);
   result.Set("end", nameOf(exchanged.end));
   result.Set("errno", exchanged.error);
-  if (size <= kCopied) {
+  if (size <= Answers::kCopied) {
     result.Set("bytes", Napi::Buffer<uint8_t>::Copy(env, exchanged.answers.data(), size));
   } else {
     const auto free = [](Napi::Env, uint8_t* data) { std::free(data); };

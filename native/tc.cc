@@ -8,7 +8,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/tc_act/tc_skbedit.h>
 
-#include <array>
+#include <algorithm>
 
 #include "arguments.h"
 #include "attributes.h"
@@ -20,8 +20,6 @@ namespace {
 constexpr uint32_t kIngress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 constexpr uint8_t kWholeByte = 0xff;
 constexpr uint32_t kWholeAddress = 0xffffffff;
-
-using Address = std::array<uint8_t, 4>;
 
 int interfaceIndex(const Napi::Value& value) {
   return static_cast<int>(integer(value, "index", 1, INT32_MAX));
@@ -36,9 +34,9 @@ uint16_t protocolOf(const Napi::Value& value) {
   return static_cast<uint16_t>(integer(value, "protocol", 0, UINT16_MAX));
 }
 
-Address address(const Napi::Value& value, const char* name) {
+Ipv4 address(const Napi::Value& value, const char* name) {
   const std::vector<uint8_t> given = bytes(value, name);
-  Address result;
+  Ipv4 result;
   if (given.size() != result.size()) throw Napi::RangeError::New(value.Env(), std::string(name) + " is not 4 bytes");
   std::copy(given.begin(), given.end(), result.begin());
   return result;

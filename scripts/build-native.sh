@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 prefix=$(node -p 'require("path").dirname(require("path").dirname(process.execPath))')
 headers=()
 [ -e "$prefix/include/node/node_api.h" ] && headers=(--nodedir="$prefix")
-exec npx --no-install node-gyp rebuild --loglevel=warn "${headers[@]}"
+exec npx --no-install node-gyp configure build --loglevel=warn "${headers[@]}"

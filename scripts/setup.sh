@@ -13,7 +13,7 @@ COMMANDS='
   g++:g++ make:make python3:python3
   ip:iproute2 tc:iproute2
   iptables-nft-save:iptables iptables-legacy-save:iptables nft:nftables
-  sysctl:procps awk:mawk
+  sysctl:procps awk:mawk conntrack:conntrack
   unshare:util-linux nsenter:util-linux setpriv:util-linux flock:util-linux mount:mount
 '
 

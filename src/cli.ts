@@ -51,6 +51,8 @@ function createProgram(io: Io, run: Run): Command {
     const command = program.command(definition.name).description(definition.summary)
     command.helpOption('--help', 'print this help')
     for (const option of definition.options) command.addOption(commanderOption(option))
+    // Surplus operands are refused below, by name.
+    command.allowExcessArguments()
     if (definition.operands !== undefined) command.argument(definition.operands)
     command.addHelpText('after', `${definition.more ?? ''}\n${ENVIRONMENT_HELP}`)
     command.action(() => run(definition, command.optsWithGlobals(), command.args))
@@ -82,10 +84,15 @@ async function runCommand(command: CommandDefinition, { io, argv, options, opera
   const settings = new Settings(given, io.env)
   const log = createLog(settings.choice('log-level', LOG_LEVELS) ?? 'warn', io.stderr, styleOf(io.stderr, io.env))
   try {
-    return await command.run({ io, settings, log, argv, operands, json: settings.isOn('json') })
+    const [surplus] = command.operands === undefined ? operands : []
+    if (surplus !== undefined) throw new UsageError(surplus, 'not expected here', `netsweep ${command.name} --help`)
+    const json = settings.isOn('json')
+    const net = settings.containerNet()
+    const lockTimeoutMs = settings.milliseconds('lock-timeout')
+    return await command.run({ io, settings, log, argv, operands, json, net, lockTimeoutMs })
   } catch (error) {
     log.debug({ err: error }, 'failed')
-    throw error
+    throw error instanceof UsageError ? settings.named(error) : error
   }
 }
 

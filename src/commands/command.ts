@@ -1,4 +1,5 @@
 /** One command of the program: its options, and what it does. */
+import type { ContainerNet } from '../node/net.js'
 import type { Log } from '../report/log.js'
 import type { Io } from './io.js'
 import type { Settings } from './settings.js'
@@ -20,6 +21,8 @@ export interface Context {
   /** What is neither an option nor the command's name. */
   readonly operands: readonly string[]
   readonly json: boolean
+  readonly net: ContainerNet
+  readonly lockTimeoutMs: number | undefined
 }
 
 export interface CommandDefinition {

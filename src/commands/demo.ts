@@ -19,8 +19,7 @@ nothing behind. The exit status is 0 only when what is left on that node is exac
   run: runDemo,
 }
 
-async function runDemo({ io, settings, argv, json }: Context): Promise<number> {
-  const net = settings.containerNet()
+async function runDemo({ io, settings, argv, json, net }: Context): Promise<number> {
   if (net.netns !== undefined) throw new UsageError(settings.source('netns'), 'the demo makes a namespace of its own')
   const outside = settings.text(INSIDE)
   if (outside === undefined) return runOnPrivateNode(io, argv)

@@ -20,9 +20,7 @@ with the command even when netsweep is killed. The exit status is the command's,
   run: runLock,
 }
 
-async function runLock({ io, settings, log, argv, operands }: Context): Promise<number> {
-  const net = settings.containerNet()
-  const timeoutMs = settings.milliseconds('lock-timeout')
+async function runLock({ io, log, argv, operands, net, lockTimeoutMs: timeoutMs }: Context): Promise<number> {
   const [command, ...args] = operands
   // Without `--`, options that are meant for the command would be taken for ours.
   const end = argv.indexOf('--')

@@ -2,7 +2,7 @@
 
 import type { BackendChoice } from '../kernel/iptables/backend.js'
 import { UsageError } from '../node/errors.js'
-import { ContainerNet, type ContainerNetOptions } from '../node/net.js'
+import { ContainerNet } from '../node/net.js'
 
 /** An option as the command spells it, without the dashes: `lock-timeout`. */
 export type OptionName = string
@@ -70,7 +70,7 @@ export class Settings {
 
   /** The part of the node that the options mean. */
   containerNet(): ContainerNet {
-    const options: ContainerNetOptions = {
+    return new ContainerNet({
       bridge: this.text('bridge'),
       range: this.text('range'),
       subnet: this.text('subnet'),
@@ -78,17 +78,13 @@ export class Settings {
       netns: this.text('netns'),
       iptables: this.text('iptables') as BackendChoice | undefined,
       timeoutMs: this.milliseconds('timeout'),
-    }
-    try {
-      return new ContainerNet(options)
-    } catch (error) {
-      throw error instanceof UsageError ? this.#named(error) : error
-    }
+    })
   }
 
   /** The same error, naming the environment variable when the value came from there. */
-  #named(error: UsageError): UsageError {
-    const source = this.source(error.option.replace(/^--/, ''))
+  named(error: UsageError): UsageError {
+    if (!error.option.startsWith('--')) return error
+    const source = this.source(error.option.slice('--'.length))
     return source === error.option ? error : new UsageError(source, error.reason, error.hint)
   }
 }

@@ -16,8 +16,7 @@ export const show: CommandDefinition = {
   run: runShow,
 }
 
-async function runShow({ io, settings, log, json }: Context): Promise<number> {
-  const net = settings.containerNet()
+async function runShow({ io, settings, log, json, net }: Context): Promise<number> {
   const format = settings.text('format')
   if (format !== undefined && format !== 'text' && format !== 'json')
     throw new UsageError(settings.source('format'), `${JSON.stringify(format)} is none of text, json`)

@@ -25,9 +25,7 @@ export const sweep: CommandDefinition = {
   run: runSweep,
 }
 
-async function runSweep({ io, settings, log, json }: Context): Promise<number> {
-  const net = settings.containerNet()
-  const timeoutMs = settings.milliseconds('lock-timeout')
+async function runSweep({ io, settings, log, json, net, lockTimeoutMs: timeoutMs }: Context): Promise<number> {
   const settleMs = settings.milliseconds('settle')
   const maxRemovals = settings.count('max-removals')
   const dryRun = settings.isOn('dry-run')

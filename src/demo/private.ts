@@ -3,8 +3,8 @@
  * privileges, as the root of a user namespace.
  */
 import { spawn } from 'node:child_process'
-import { readdirSync, statSync } from 'node:fs'
-import { constants } from 'node:os'
+import { statSync } from 'node:fs'
+import { constants, networkInterfaces } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { type Io, withSignals } from '../commands/io.js'
 import { findTool, runTool } from '../kernel/tool.js'
@@ -43,11 +43,11 @@ export async function runOnPrivateNode(io: Io, args: readonly string[]): Promise
 
 /**
  * Whether this is the node that `runOnPrivateNode` made: the first process of its namespace, in another network namespace
- * than the one it was called from, where there is nothing yet but lo. Only there may the demo wire anything.
+ * than the one it was called from, where no link but lo has an address yet. Only there may the demo wire anything.
  */
 export function isPrivateNode(calledFrom: string): boolean {
-  const links = readdirSync('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
-  return process.pid === 1 && networkNamespace() !== calledFrom && links.join() === 'lo'
+  const isEmpty = Object.keys(networkInterfaces()).every((name) => name === 'lo')
+  return process.pid === 1 && networkNamespace() !== calledFrom && isEmpty
 }
 
 function networkNamespace(): string {

@@ -15,6 +15,11 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined
 }
 
+export interface ExchangeOptions extends CallOptions {
+  /** Which part of the kernel is asked: rtnetlink, unless netfilter is named. */
+  readonly protocol?: 'route' | 'netfilter' | undefined
+}
+
 /** How a process ended. Never an exception: a tool that is not there has `code` 'ENOENT'. */
 export interface Ran {
   /** Exit status; null when it did not exit by itself or could not be started. */
@@ -37,16 +42,21 @@ export interface OpenNamespace {
 export interface Host {
   readonly namespace: NamespaceId
   /**
-   * Sends a batch of rtnetlink requests and returns all that answers them; `nlmsg_seq` of an answer is the
+   * Sends a batch of netlink requests, all of one protocol, and returns all that answers them; `nlmsg_seq` of an answer is the
    * index of its request. Rejects with NetlinkError when the exchange itself did not come to its end
    * (codes 'TRUNCATED', 'ENOBUFS', 'TIMEOUT', 'ABORTED', or the errno's name). Errors that the kernel answers
    * with are answers.
    */
-  exchange(requests: Buffer, options?: CallOptions): Promise<Buffer>
+  exchange(requests: Buffer, options?: ExchangeOptions): Promise<Buffer>
   /** Runs a tool in the host's network namespace. The name is looked up in PATH, and nowhere else. */
   run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
   /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
   readFile(path: string): Promise<string>
+  /**
+   * Writes to a file that is there, in one write: a sysctl, below /proc/sys/net as seen from the network namespace.
+   * Rejects with Node's own error codes.
+   */
+  writeFile(path: string, text: string): Promise<void>
   /**
    * The names below /run/netns of the network namespaces that this one has given an id, by that id: what
    * `Link.peerNamespace` refers to. Of two names of one namespace, the first.

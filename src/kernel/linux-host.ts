@@ -1,7 +1,7 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
 import { fstatSync } from 'node:fs'
-import type { CallOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
-import { NETLINK_ROUTE } from './linux.js'
+import type { CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
+import { NETLINK_NETFILTER, NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
 import { ask } from './netlink/ask.js'
 import { errnoName, NetlinkError } from './netlink/errors.js'
@@ -44,6 +44,7 @@ async function openLinuxHost(options: HostOptions): Promise<OpenNamespace> {
 class LinuxHost implements Host {
   #exchanges = 0
   #isClosed = false
+  #netfilter: Promise<NativeSocket> | undefined
 
   constructor(
     readonly namespace: NamespaceId,
@@ -53,17 +54,18 @@ class LinuxHost implements Host {
     readonly timeoutMs: number,
   ) {}
 
-  async exchange(requests: Buffer, options: CallOptions = {}): Promise<Buffer> {
-    const { signal, timeoutMs = this.timeoutMs } = options
+  async exchange(requests: Buffer, options: ExchangeOptions = {}): Promise<Buffer> {
+    const { signal, timeoutMs = this.timeoutMs, protocol } = options
     this.#assertOpen()
+    const socket = protocol === 'netfilter' ? await this.#openNetfilter() : this.socket
     if (signal?.aborted) throw aborted(signal)
 
     // Never 0: that one is everybody's who names no key.
     const key = (this.#exchanges++ % 0xffffffff) + 1
-    const cancel = (): void => this.socket.cancel(key)
+    const cancel = (): void => socket.cancel(key)
     signal?.addEventListener('abort', cancel, { once: true })
     try {
-      return bytesOf(await this.socket.exchange(requests, timeoutMs, key), signal)
+      return bytesOf(await socket.exchange(requests, timeoutMs, key), signal)
     } finally {
       signal?.removeEventListener('abort', cancel)
     }
@@ -90,6 +92,11 @@ class LinuxHost implements Host {
   async readFile(path: string): Promise<string> {
     this.#assertOpen()
     return (await coded(native().readFileIn(this.descriptor, path))).toString()
+  }
+
+  async writeFile(path: string, text: string): Promise<void> {
+    this.#assertOpen()
+    await coded(native().writeFileIn(this.descriptor, path, text))
   }
 
   async namespaceNames(options: CallOptions = {}): Promise<ReadonlyMap<number, string>> {
@@ -123,7 +130,20 @@ class LinuxHost implements Host {
     if (this.#isClosed) return
     this.#isClosed = true
     this.socket.close()
+    this.#netfilter?.then((socket) => socket.close()).catch(() => undefined)
     native().closeNamespace(this.descriptor)
+  }
+
+  /** The socket for netfilter, opened at the first question to it: most hosts are never asked one. */
+  #openNetfilter(): Promise<NativeSocket> {
+    this.#netfilter ??= native()
+      .openSocket(NETLINK_NETFILTER, this.descriptor)
+      .catch((cause: unknown) => {
+        this.#netfilter = undefined
+        const errno = errnoOf(cause)
+        throw errno === undefined ? cause : NetlinkError.fromErrno('open netfilter socket', errno, { cause })
+      })
+    return this.#netfilter
   }
 
   /** -1 when this namespace has given it none, and for a name that leads to no namespace: it may be gone by now. */
@@ -190,9 +210,13 @@ async function coded<T>(call: Promise<T>): Promise<T> {
   try {
     return await call
   } catch (error) {
-    if (error instanceof Error && 'errno' in error && typeof error.errno === 'number') {
-      Object.assign(error, { code: errnoName(error.errno) })
-    }
+    const errno = errnoOf(error)
+    if (errno !== undefined) Object.assign(error as Error, { code: errnoName(errno) })
     throw error
   }
+}
+
+/** Of a system call of the addon's that failed; undefined for any other error. */
+function errnoOf(error: unknown): number | undefined {
+  return error instanceof Error && 'errno' in error && typeof error.errno === 'number' ? error.errno : undefined
 }

@@ -1,6 +1,7 @@
 /** tc filters: the addon writes and reads their bytes, with the kernel's own headers. */
 import { ETH_P_ARP, NLM_F_REQUEST, NLMSG_HDRLEN } from './linux.js'
 import { type NativeFilter, native } from './native.js'
+import { ipv4Bytes } from './netlink/attribute.js'
 import { MalformedMessage } from './netlink/errors.js'
 import type { Request } from './netlink/request.js'
 
@@ -21,6 +22,36 @@ export function arpFiltersOf(index: number, pref: number): Request<Filter> {
       }
     },
   }
+}
+
+/** An ARP filter at the ingress of a link's clsact: requests from `sender` for `target`, dotted, get the mark. */
+export interface GrantFilter {
+  readonly index: number
+  readonly pref: number
+  readonly handle: number
+  readonly sender: string
+  readonly target: string
+  readonly mark: number
+  readonly mask: number
+}
+
+/**
+ * Makes the filter, in the place of the one of that pref and handle when it is of the same kind. ENOENT without cls_flower or
+ * act_skbedit, EINVAL on a link without clsact.
+ */
+export function replaceGrantFilter(filter: GrantFilter, what: string): Request<never> {
+  const addresses = { sender: ipv4Bytes(filter.sender), target: ipv4Bytes(filter.target) }
+  return { ...fromMessage(what, native().encodeFilterReplace({ ...filter, ...addresses })), decode: () => undefined }
+}
+
+/** Gives the link a clsact; one that is there stays, with its filters. */
+export function replaceClsact(index: number, what: string): Request<never> {
+  return { ...fromMessage(what, native().encodeClsactReplace(index)), decode: () => undefined }
+}
+
+/** Takes the link's clsact, with all its filters, whosever they are. */
+export function deleteClsact(index: number, what: string): Request<never> {
+  return { ...fromMessage(what, native().encodeClsactDelete(index)), decode: () => undefined }
 }
 
 export function deleteFilter(filter: Filter, what: string): Request<never> {

@@ -36,11 +36,11 @@ export async function applyPlan(host: Host, plan: Plan, options: ApplyOptions): 
 /** What a dry run says of each step. */
 export function foresee(plan: Plan): StepResult[] {
   const results = new Map<Step, StepResult>()
-  for (const step of plan.steps) {
+  for (const step of keeperLast(plan.steps, plan)) {
     const hold = step.held ?? (step.action === 'delete-link' ? linkHold(step, plan, results) : null)
     results.set(step, hold === null ? { step, outcome: 'planned', kept: null, error: null } : kept(step, hold))
   }
-  return [...results.values()]
+  return plan.steps.flatMap((step) => results.get(step) ?? [])
 }
 
 type LinkStep = Extract<Step, { action: 'delete-link' }>
@@ -124,9 +124,7 @@ class Applier {
 
   /** One by one: each is looked at just before, since the kernel asks for no more than its index. */
   async #deleteLinks(steps: readonly LinkStep[]): Promise<void> {
-    // The one that may have to stay, so that the next pass knows the /24, is the last that is decided on.
-    const keeper = lastGateway(this.plan)
-    for (const step of [...steps].sort((a, b) => Number(a === keeper) - Number(b === keeper))) {
+    for (const step of keeperLast(steps, this.plan)) {
       const hold = step.held ?? linkHold(step, this.plan, this.results)
       this.results.set(step, hold === null ? await this.#deleteLink(step) : kept(step, hold))
     }
@@ -203,6 +201,12 @@ function linkHold(step: LinkStep, plan: Plan, results: ReadonlyMap<Step, StepRes
 function lastGateway(plan: Plan): Step | null {
   if (plan.gatewayStays) return null
   return plan.steps.find((step) => step.action === 'delete-link' && step.gateway) ?? null
+}
+
+/** The bridge that may have to stay, so that the next pass knows the /24, is the last that is decided on. */
+function keeperLast<S extends Step>(steps: readonly S[], plan: Plan): S[] {
+  const keeper = lastGateway(plan)
+  return [...steps].sort((a, b) => Number(a === keeper) - Number(b === keeper))
 }
 
 /** Steps that go out together: requests in one exchange, batches of one table, links. */

@@ -59,7 +59,9 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
   const live = new Map(readings.flatMap((links) => [...liveIn(links, subnet)]))
   const foreign = new Map(readings.flatMap((links) => [...foreignIn(links, subnet)]))
   const named = addressesNamed(own, foreignIndexes(view.links, foreign))
-  const departed = [...named].filter((address) => !live.has(address)).sort(byAddress)
+  const departed = [...named]
+    .filter((address) => subnet.workloadOctet(address) !== null && !live.has(address))
+    .sort(byAddress)
   const dead = deadIn(readings, foreign)
   const detached = detachedNames(own, readings)
   const identities = identitiesByAddress(own.tables)
@@ -89,13 +91,15 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
 export function settled(now: Conclusion, before: Conclusion): Conclusion {
   const proxies = new Set(before.unwantedProxies.map(({ object }) => `${object.index} ${object.address}`))
   const filters = new Set(before.unwantedFilters.map(({ object }) => `${object.index} ${object.handle}`))
-  const dead = new Map(before.dead.map(({ link }) => [link.index, link.name]))
+  const names = new Map(before.dead.map(({ link }) => [link.index, link.name]))
+  const dead = now.dead.filter(({ link }) => names.get(link.index) === link.name)
   return {
     ...now,
     departed: now.departed.filter((address) => before.departed.includes(address)),
-    dead: now.dead.filter(({ link }) => dead.get(link.index) === link.name),
+    dead,
     detached: now.detached.filter((name) => before.detached.includes(name)),
-    meshMarkDetached: now.meshMarkDetached && before.meshMarkDetached,
+    // A bridge that is being wired meanwhile stays, and needs it.
+    meshMarkDetached: now.meshMarkDetached && before.meshMarkDetached && dead.length === now.dead.length,
     unwantedProxies: now.unwantedProxies.filter(({ object }) => proxies.has(`${object.index} ${object.address}`)),
     unwantedFilters: now.unwantedFilters.filter(({ object }) => filters.has(`${object.index} ${object.handle}`)),
   }
@@ -191,7 +195,7 @@ function detachedNames(own: Own, readings: readonly LinkReading[]): string[] {
   return [...named].sort()
 }
 
-function identitiesByAddress({ chains }: OwnTables): Map<string, readonly Identity[]> {
+export function identitiesByAddress({ chains }: OwnTables): Map<string, readonly Identity[]> {
   const identities = new Map<string, readonly Identity[]>()
   for (const { address, identities: found } of chains) {
     if (found.length > 0) identities.set(address, [...(identities.get(address) ?? []), ...found])
@@ -199,7 +203,7 @@ function identitiesByAddress({ chains }: OwnTables): Map<string, readonly Identi
   return identities
 }
 
-function admittedByAddress({ chains }: OwnTables): Map<string, readonly Identity[]> {
+export function admittedByAddress({ chains }: OwnTables): Map<string, readonly Identity[]> {
   const admitted = new Map<string, readonly Identity[]>()
   for (const { address, admitted: found } of chains) admitted.set(address, [...(admitted.get(address) ?? []), ...found])
   return admitted
@@ -220,15 +224,13 @@ function unwanted(
   },
 ): Pick<Conclusion, 'unwantedProxies' | 'unwantedFilters'> {
   const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
-  const wanted = known.pairs.map((pair) => wantedBy(pair, known.subnet))
-  const proxies = new Set(wanted.flatMap((side) => side.proxies))
-  const filters = new Set(wanted.flatMap((side) => side.filters))
+  const { proxies, filters } = wantedBy(known.pairs, known.subnet)
   const silent = [...known.live.values()].filter(({ address }) => !known.identities.has(address))
   const silentAddresses = new Set(silent.map(({ address }) => address))
   const silentBridges = new Set(silent.map(({ bridge }) => bridge.link.index))
   return {
     unwantedProxies: own.proxies.filter(({ object, mine }) => {
-      if (proxies.has(proxyKey(mine, names.get(object.index) ?? ''))) return false
+      if (proxies.has(proxyKey(names.get(object.index) ?? '', mine))) return false
       return !silentAddresses.has(mine) && !(known.live.has(mine) && silentBridges.has(object.index))
     }),
     unwantedFilters: own.filters.filter(({ object, mine: { sender, target } }) => {

@@ -3,30 +3,222 @@
  * address's last owner left is withdrawn while no veth exists; the host veth is made down, everything about its address
  * is asserted, and only then it goes up.
  */
-import type { Host, OpenNamespace } from '../kernel/host.js'
-import { formatBatch } from '../kernel/iptables/restore.js'
-import { applyBatch } from '../kernel/iptables/tools.js'
-import { RT_SCOPE_LINK, RT_SCOPE_UNIVERSE, RTPROT_BOOT } from '../kernel/linux.js'
-import { ask } from '../kernel/netlink/ask.js'
-import { NetlinkError } from '../kernel/netlink/errors.js'
-import type { Request } from '../kernel/netlink/request.js'
-import { addAddress } from '../kernel/rtnetlink/address.js'
-import { changeLink, createBridge, createVeth, deleteLink, type Link, linkByName } from '../kernel/rtnetlink/link.js'
-import { addRoute, deleteRoute, replaceRoute } from '../kernel/rtnetlink/route.js'
-import { addRule, deleteRule } from '../kernel/rtnetlink/rule.js'
-import { writeSysctl } from '../kernel/sysctl.js'
-import { type Conclusion, conclude, isGateway } from './conclude.js'
-import { hostVethName, identityMark, namespaceName, peerVethName } from './contract.js'
-import { addressCommands, bridgeCommands, type Commands } from './desired-tables.js'
-import { DeployError, UsageError } from './errors.js'
+import type { Host } from '../kernel/host.js'
+import type { Save } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
+import { deleteLink, type Link } from '../kernel/rtnetlink/link.js'
+import { arpChanges, type Owner } from './arp-path.js'
+import { checkArpPath } from './arp-support.js'
+import { type Conclusion, conclude } from './conclude.js'
+import { hostVethName, namespaceName } from './contract.js'
+import { ReadError, UsageError, WiringError } from './errors.js'
 import type { Identity } from './grants.js'
 import type { NodeStateLock } from './guard.js'
-import { bridgeProhibits, type Prohibit, workloadProhibit } from './isolation.js'
 import type { ContainerNet } from './net.js'
 import type { Notice } from './plan.js'
-import { readLists } from './read.js'
-import { type HostEnds, type Inside, readHostEnds, readInside, strangerEnds, strangerInside, writingBackend } from './site.js'
+import { resolverNotice } from './resolver.js'
+import type { HostEnds, Inside } from './site.js'
+import { readHostEnds, readInside, strangerEnds, strangerInside, writingBackend } from './site.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
+import { undo } from './undo.js'
 import { type NodeView, readNode } from './view.js'
+import { assertAddress } from './wire-address.js'
+import { wireBridge } from './wire-bridge.js'
+import { makeVeth, raise, wireInside } from './wire-veth.js'
+import { withdraw } from './withdraw.js'
 import { checkWorkload, type Workload } from './workload.js'
+import { Writer } from './writer.js'
+
+export interface DeployOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What a deploy came to. */
+export interface Deployed {
+  readonly workload: string
+  readonly address: string
+  readonly subnet: string
+  readonly bridge: string
+  readonly veth: string
+  readonly namespace: string
+  /** What was changed, in order; empty when everything was right already. */
+  readonly changes: readonly string[]
+  readonly notices: readonly Notice[]
+  readonly elapsedMs: number
+}
+
+/**
+ * Wires a workload, or repairs what is not right of one that is wired. `description`: docs/workload.schema.json.
+ *
+ * @throws UsageError when it is refused, ReadError, GuardError: then nothing was changed.
+ * @throws WiringError when it failed on the way and was undone.
+ */
+export async function deploy(
+  net: ContainerNet,
+  lock: NodeStateLock,
+  description: unknown,
+  options: DeployOptions = {},
+): Promise<Deployed> {
+  const started = performance.now()
+  lock.assertGuards(net)
+  const workload = checkWorkload(net, description)
+  const site = await readSite(lock.host, net, workload, options.signal)
+  const writer = new Writer(lock.host, options.signal)
+  try {
+    await checkSite(lock.host, site)
+    const notices = await resolverNotice(site)
+    await wire(writer, site)
+    return {
+      workload: workload.workload,
+      address: workload.address,
+      subnet: String(site.subnet),
+      bridge: site.bridge,
+      veth: hostVethName(site.octet),
+      namespace: namespaceName(workload.workload),
+      changes: writer.done,
+      notices,
+      elapsedMs: Math.round((performance.now() - started) * 10) / 10,
+    }
+  } finally {
+    site.inside?.opened.host.close()
+  }
+}
+
+/** A workload, and what is there where it is to be wired. */
+export interface Site {
+  readonly net: ContainerNet
+  readonly workload: Workload
+  readonly octet: number
+  readonly bridge: string
+  /** Whether the workload is a tenant's and not the singleton's. */
+  readonly isolated: boolean
+  readonly owner: Owner
+  readonly subnet: Subnet
+  readonly view: NodeView
+  readonly conclusion: Conclusion
+  readonly ends: HostEnds
+  /** Null when there is no namespace of its name. */
+  readonly inside: Inside | null
+  readonly tables: { readonly backend: Backend; readonly save: Save }
+}
+
+async function readSite(host: Host, net: ContainerNet, workload: Workload, signal?: AbortSignal): Promise<Site> {
+  const view = await readNode(host, net, { signal })
+  const subnet = recoverSubnet(view) ?? net.subnetOf(workload.address)
+  const octet = subnet?.workloadOctet(workload.address) ?? null
+  if (subnet === null || octet === null)
+    throw new UsageError('address', `${workload.address} is not in this node's ${subnet}`, 'is it another node’s?')
+  const conclusion = conclude(view, subnet)
+  const identify = (identity: string): Identity => ({
+    bridge: net.tenantBridge(identity.slice(0, identity.indexOf('/'))),
+    mark: net.identityMark(identity),
+  })
+  const identity = identify(workload.identity)
+  const { bridge } = identity
+  const ends = await readHostEnds(host, octet, bridge, signal)
+  const inside = await readInside(host, conclusion, workload.workload, signal)
+  // A peer on the workload's own bridge needs no grant and gets none.
+  const admitted = workload.allow.map(identify).filter((peer) => peer.bridge !== bridge)
+  return {
+    net,
+    workload,
+    octet,
+    bridge,
+    isolated: bridge !== net.bridge,
+    owner: { identity, admitted },
+    subnet,
+    view,
+    conclusion,
+    ends,
+    inside,
+    tables: writingBackend(net, view, subnet),
+  }
+}
+
+/** Refuses, before anything is changed, what would take somebody else's. */
+async function checkSite(host: Host, site: Site): Promise<void> {
+  const { workload, view, ends, inside, bridge } = site
+  if (ends.bridge !== null && !(ends.bridge.kind === 'bridge' && ends.bridge.name === bridge))
+    throw new UsageError(
+      'tenant',
+      `${bridge} is somebody else's: a link of kind ${ends.bridge.kind || 'none'}, ${ends.bridge.name}`,
+    )
+  const stranger = strangerEnds(ends, view)
+  if (stranger !== null) throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`)
+  if (inside !== null) checkNamespace(site, inside)
+  await checkArpPath(host, view, arpChanges(view, site.conclusion, workload.address, site.owner).wanted)
+}
+
+function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): void {
+  const refuse = (reason: string): never => {
+    throw new UsageError(
+      'workload',
+      `namespace ${inside.name} is somebody else's: ${reason}`,
+      'choose another name, or remove it',
+    )
+  }
+  const stranger = strangerInside(inside)
+  if (stranger !== null) refuse(stranger)
+  const { live, eth0 } = inside
+  if (live === null) {
+    // An eth0 whose other end is elsewhere was not wired by anybody who wires workloads, or its bridge was taken away.
+    if (eth0 !== null && eth0.peerIndex !== 0 && eth0.up) refuse('its eth0 hangs on none of this node’s bridges')
+    return
+  }
+  const own = conclusion.own.tables.chains.filter(({ address }) => address === live.address)
+  const identities = own.flatMap(({ identities }) => identities)
+  const isSame = identities.some(({ bridge, mark }) => bridge === owner.identity.bridge && mark === owner.identity.mark)
+  if (identities.length > 0 && !isSame) refuse(`a workload of another identity runs there at ${live.address}`)
+  if (identities.length === 0 && live.address !== workload.address) refuse(`a workload runs there at ${live.address}`)
+}
+
+async function wire(writer: Writer, site: Site): Promise<void> {
+  const { view, subnet, tables } = site
+  try {
+    const bridge = await wireBridge(writer, view, subnet, site.bridge, tables)
+    const anew = !isWired(site)
+    const save = anew ? await handOver(writer, site, bridge) : tables.save
+    await assertAddress(writer, site, bridge, save, anew)
+    await wireInside(writer, site)
+    await raise(writer, site)
+  } catch (error) {
+    if (!(error instanceof WiringError || error instanceof ReadError)) throw error
+    const { code, message } = error
+    // What ran before goes on as it is: a workload whose mending failed is no half-wired one.
+    const end = isWired(site) ? 'what was wired before is as it was' : await undo(writer.host, site)
+    throw new WiringError({
+      object: `deploy ${site.workload.workload}`,
+      code,
+      reason: `${message}; ${end}`,
+      cause: error,
+    })
+  }
+}
+
+/** Whether the workload runs already, under this identity and in its namespace: then what is right stays. */
+function isWired({ workload, owner, bridge, conclusion, inside }: Site): boolean {
+  if (inside?.live?.address !== workload.address || inside.live.bridge.link.name !== bridge) return false
+  const chains = conclusion.own.tables.chains.filter(({ address }) => address === workload.address)
+  return chains.every(({ identities }) =>
+    identities.every(({ mark, bridge }) => mark === owner.identity.mark && bridge === owner.identity.bridge),
+  )
+}
+
+/**
+ * Takes everything of the address's last owner away while no veth exists, then makes namespace and veth anew, down. Returns
+ * what the written back end holds of the address then.
+ */
+async function handOver(writer: Writer, site: Site, bridge: Link): Promise<Save> {
+  const { ends, inside, view, conclusion, workload, octet, tables } = site
+  const veths = new Set(
+    [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [veth] : [])).map(({ index }) => index),
+  )
+  for (const index of veths) await writer.requests([deleteLink(index, `delete veth ${index}`)], ['ENODEV'])
+  const left = await withdraw(writer, view, conclusion, workload.address)
+  const name = namespaceName(workload.workload)
+  if (inside !== null) await writer.change(`delete namespace ${name}`, () => writer.host.deleteNamespace(name))
+  await writer.change(`make namespace ${name}`, () => writer.host.createNamespace(name))
+  await makeVeth(writer, { namespace: name, octet, bridge, mtu: workload.mtu })
+  return left.get(tables.backend) ?? { tables: new Map(), incompatible: [] }
+}

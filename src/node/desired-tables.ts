@@ -28,7 +28,10 @@ export function bridgeCommands(net: ContainerNet, bridge: string, subnet: Subnet
   for (const rule of acceptRules(bridge)) add(rule.table, once(save, rule, '-A'))
   // Behind the others in the same batch: the bridge is never without the rule, whichever generation was there.
   for (const rule of rules.filter(({ tag }) => tag === first)) {
-    add(rule.table, copies(save, rule).map((copy) => remove(copy)))
+    add(
+      rule.table,
+      copies(save, rule).map((copy) => remove(copy)),
+    )
   }
   return commands
 }
@@ -44,7 +47,9 @@ export function addressCommands(
   const peers = admitted.filter(({ bridge }) => bridge !== own.bridge)
   const grants = peers.flatMap((peer) => admitRules(address, peer))
   if (grants.length > 0) grants.push(replyRule(address, own.bridge))
-  const [toIdentity, ...toGrants] = jumpRules(address).map((words) => ({ table: 'mangle', chain: 'PREROUTING', words }) as const)
+  const [toIdentity, ...toGrants] = jumpRules(address).map(
+    (words) => ({ table: 'mangle', chain: 'PREROUTING', words }) as const,
+  )
   return [
     ...chainCommands(save, identityChain(address), [identityRule(address, own, subnet)]),
     ...chainCommands(save, grantChain(address), grants),
@@ -61,7 +66,10 @@ function chainCommands(save: Save, name: string, rules: readonly string[][]): st
 }
 
 function hasExactly(chain: Chain, rules: readonly string[][]): boolean {
-  return chain.rules.length === rules.length && chain.rules.every(({ words }, i) => ruleKey(words) === ruleKey(rules[i] ?? []))
+  return (
+    chain.rules.length === rules.length &&
+    chain.rules.every(({ words }, i) => ruleKey(words) === ruleKey(rules[i] ?? []))
+  )
 }
 
 /** Every identity mark is set before a grant reads it: the jump stands before all jumps to grant chains. */

@@ -73,3 +73,20 @@ export class GuardError extends Error {
     super(message, cause === undefined ? undefined : { cause })
   }
 }
+
+/** A deploy or a stop that began and could not be finished. A deploy was undone as far as it could be. */
+export class WiringError extends Error {
+  override readonly name = 'WiringError'
+  /** The errno's name, or the kind of failure of the tool. */
+  readonly code: string
+  /** What failed: `make veth9`. */
+  readonly object: string
+  readonly hint: string | undefined
+
+  constructor(fields: { object: string; code: string; reason: string; hint?: string; cause?: unknown }) {
+    super(`${fields.object}: ${fields.reason}`, fields.cause === undefined ? undefined : { cause: fields.cause })
+    this.object = fields.object
+    this.code = fields.code
+    this.hint = fields.hint
+  }
+}

@@ -105,21 +105,38 @@ export function pairsOf(
   return pairs
 }
 
-/** A proxy neighbour entry, or a grant filter, that a pair wants; `key` compares it with one that was read. */
-export const proxyKey = (address: string, bridge: string): string => `${address} ${bridge}`
+/**
+ * What one bridge carries for a pair: a proxy neighbour entry for `target`, which lives on another bridge, and a filter
+ * that lets ARP requests for it through from `sender`, which lives on this one.
+ */
+export interface ArpEntry {
+  readonly bridge: string
+  readonly sender: string
+  readonly target: string
+}
+
+/** Each side of a pair takes the other for a neighbour on its own link. */
+export function arpEntries({ granting, peer }: Pair): ArpEntry[] {
+  return [
+    { bridge: granting.bridge, sender: granting.address, target: peer.address },
+    { bridge: peer.bridge, sender: peer.address, target: granting.address },
+  ]
+}
+
+/** Names a proxy entry by what tells it from others, and a filter likewise. */
+export const proxyKey = (bridge: string, target: string): string => `${bridge} ${target}`
 export const filterKey = (bridge: string, handle: number): string => `${bridge} ${handle}`
 
-/** What the two bridges of a pair carry for it: each side takes the other for a neighbour on its own link. */
-export function wantedBy(pair: Pair, subnet: Subnet): { proxies: string[]; filters: string[] } {
-  const sides = [
-    [pair.granting, pair.peer],
-    [pair.peer, pair.granting],
-  ] as const
-  const octet = (address: string): number => subnet.workloadOctet(address) ?? 0
+/** The keys of the proxy entries and filters that pairs want. */
+export function wantedBy(pairs: readonly Pair[], subnet: Subnet): { proxies: Set<string>; filters: Set<string> } {
+  const entries = pairs.flatMap(arpEntries)
   return {
-    proxies: sides.map(([own, other]) => proxyKey(other.address, own.bridge)),
-    filters: sides.map(([own, other]) =>
-      filterKey(own.bridge, grantFilterHandle(octet(own.address), octet(other.address))),
-    ),
+    proxies: new Set(entries.map(({ bridge, target }) => proxyKey(bridge, target))),
+    filters: new Set(entries.map((entry) => filterKey(entry.bridge, arpHandle(entry, subnet)))),
   }
+}
+
+/** The handle of an entry's filter. */
+export function arpHandle({ sender, target }: ArpEntry, subnet: Subnet): number {
+  return grantFilterHandle(subnet.workloadOctet(sender) ?? 0, subnet.workloadOctet(target) ?? 0)
 }

@@ -114,3 +114,13 @@ export function meshProhibit(bridge: string): Prohibit {
 export function workloadProhibit(nodeBridge: string, address: string): Prohibit {
   return { priorities: [WORKLOAD_PRIORITY], iif: nodeBridge, destination: address, prefix: 32, mask: GRANT_MARK }
 }
+
+/** A prohibit at one of its priorities, as `ip rule` takes it. */
+export function describeProhibit({ iif, destination, prefix, mask }: Prohibit, priority: number): string {
+  return `priority ${priority} iif ${iif} to ${destination}/${prefix} fwmark 0/${hex(mask)} prohibit`
+}
+
+/** What makes the `/24`'s packets leave with the node's address: it names no bridge. */
+export function natRule(subnet: Subnet): string[] {
+  return ['-s', String(subnet), '!', '-d', String(subnet), '-j', 'MASQUERADE']
+}

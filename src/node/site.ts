@@ -73,14 +73,15 @@ export function strangerInside({ links, eth0 }: Inside): string | null {
   return other === undefined ? null : `it holds link ${other.name}`
 }
 
-/** The links that bear the names of an address's veth pair. */
+/** The links that bear the names of an address's veth pair, and the one that answers to its bridge's. */
 export interface HostEnds {
+  readonly bridge: Link | null
   readonly veth: Link | null
   readonly peer: Link | null
 }
 
-export async function readHostEnds(host: Host, octet: number, signal?: AbortSignal): Promise<HostEnds> {
-  const names = [hostVethName(octet), peerVethName(octet)]
+export async function readHostEnds(host: Host, octet: number, bridge: string, signal?: AbortSignal): Promise<HostEnds> {
+  const names = [hostVethName(octet), peerVethName(octet), bridge]
   const found = await readLists(
     host,
     names.map((name) => linkByName(name)),
@@ -88,14 +89,14 @@ export async function readHostEnds(host: Host, octet: number, signal?: AbortSign
   )
   // The kernel answers to alternative names too.
   const [veth = null, peer = null] = names.map((name, i) => found[i]?.find((link) => link.name === name) ?? null)
-  return { veth, peer }
+  return { veth, peer, bridge: found[2]?.[0] ?? null }
 }
 
 /**
  * Why the names `veth<n>` and `vethc<n>` are somebody else's; null when they are free or ours: on one of the node's bridges, or
  * the pair that an interrupted deploy leaves.
  */
-export function strangerEnds({ veth, peer }: HostEnds, view: NodeView): string | null {
+export function strangerEnds({ veth, peer }: Pick<HostEnds, 'veth' | 'peer'>, view: NodeView): string | null {
   const pair = veth !== null && peer !== null && veth.kind === 'veth' && veth.peerIndex === peer.index
   if (peer !== null && !pair) return `${peer.name} is somebody else's: its other end is not the host veth`
   if (veth === null || pair) return null
@@ -116,4 +117,3 @@ export function writingBackend(net: ContainerNet, view: NodeView, subnet: Subnet
   const backend = net.iptables === 'auto' ? (holds('legacy') && !holds('nft') ? 'legacy' : 'nft') : net.iptables
   return { backend, save: view.iptables.get(backend) ?? empty }
 }
-

@@ -36,16 +36,27 @@ export interface Workload {
  *
  * @throws UsageError that names the field.
  */
-export function checkWorkload(net: ContainerNet, description: unknown, options = (field: string): string => field): Workload {
+export function checkWorkload(
+  net: ContainerNet,
+  description: unknown,
+  options = (field: string): string => field,
+): Workload {
   const parsed = workloadSchema.safeParse(description)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    const field = issue?.path.length ? issue.path.join('.') : issue?.code === 'unrecognized_keys' ? issue.keys[0] : 'workload'
+    const field = issue?.path.length
+      ? issue.path.join('.')
+      : issue?.code === 'unrecognized_keys'
+        ? issue.keys[0]
+        : 'workload'
     throw new UsageError(options(field ?? 'workload'), issue?.message ?? 'is not understood')
   }
   const { workload, address, tenant = net.singletonTenant, allow = [], mtu = null } = parsed.data
   if (net.subnetOf(address)?.workloadOctet(address) == null)
-    throw new UsageError(options('address'), `${address} is no workload's address in ${net.range}: its last octet is 2 to 254`)
+    throw new UsageError(
+      options('address'),
+      `${address} is no workload's address in ${net.range}: its last octet is 2 to 254`,
+    )
   const identity = parsed.data.identity ?? `${tenant}/default/${workload}`
   if (identity.slice(0, identity.indexOf('/')) !== tenant)
     throw new UsageError(options('identity'), `${identity} is not of tenant ${tenant}`, `begin it with ${tenant}/`)

@@ -1,28 +1,44 @@
 /** Logs, on stderr: JSON lines for whatever collects them, one readable line each on a terminal. */
-import pino from 'pino'
+import { createRequire } from 'node:module'
+import type { Logger, pino } from 'pino'
 import type { Style } from './style.js'
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-export type Log = pino.Logger
+export interface Log {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+}
 
 interface Sink {
   write(text: string): unknown
 }
 
+/** `level`: the least that is written. */
 export function createLog(level: LogLevel, sink: Sink, style: Style): Log {
-  const readable = { write: (line: string) => void sink.write(readableLine(JSON.parse(line), style)) }
-  const plain = { write: (line: string) => void sink.write(line) }
-  return pino({ name: 'netsweep', level }, style.isTerminal ? readable : plain)
+  let logger: Logger | undefined
+  // Loading pino takes longer than an idle pass, and most passes have nothing to log.
+  const at =
+    (name: 'debug' | 'info') =>
+    (fields: object, message: string): void => {
+      if (LOG_LEVELS.indexOf(name) < LOG_LEVELS.indexOf(level)) return
+      logger ??= loadPino()({ name: 'netsweep', level }, { write: (line) => void sink.write(dress(line, style)) })
+      logger[name](fields, message)
+    }
+  return { debug: at('debug'), info: at('info') }
 }
 
-function readableLine(record: Record<string, unknown>, style: Style): string {
-  const { level, time, pid, hostname, name, msg, err, ...fields } = record
-  const label = pino.levels.labels[Number(level)] ?? String(level)
+function loadPino(): typeof pino {
+  return createRequire(import.meta.url)('pino') as typeof pino
+}
+
+function dress(line: string, style: Style): string {
+  if (!style.isTerminal) return line
+  const { level, time, pid, hostname, name, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>
   const rest = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
   const stack = isError(err) ? `\n${err.stack}` : ''
-  return `${style.dim(`netsweep ${label}: ${String(msg)}${rest.join('')}${stack}`)}\n`
+  return `${style.dim(`netsweep: ${String(msg)}${rest.join('')}${stack}`)}\n`
 }
 
 function isError(value: unknown): value is { stack: string } {

@@ -85,17 +85,20 @@ test.each([
   expect(() => native().encodeFilterReplace({ ...grant, ...part })).toThrow(RangeError)
 })
 
-/** RTM_NEWTFILTER as the kernel writes it (net/sched/cls_flower.c fl_dump, act_skbedit.c tcf_skbedit_dump). */
+/**
+ * What Debian's kernel 6.1 answered for the filter that tc made (6.12 answers the same), with more keys and edits put in
+ * where the kernel would put them.
+ */
 function flowerAnswer(keys = '', edits = ''): Buffer {
-  const extra = hex(keys).length
-  const moreEdits = hex(edits).length
+  const ofEdits = hex(edits).length
+  const ofAll = hex(keys).length + ofEdits
   const u16 = (value: number) => Buffer.from(Uint16Array.of(value).buffer).toString('hex')
   const bytes = hex(`
-    00000000 2c00 0200 05000000 39300000    # nlmsghdr: RTM_NEWTFILTER, NLM_F_MULTI
-    00000000 02000000 07090000 f2ffffff 08067f03 # tcmsg: index 2, handle 0x907, clsact ingress, pref 895 arp
+    34010000 2c000200 00000000 71000000     # nlmsghdr: RTM_NEWTFILTER, NLM_F_MULTI
+    00000000 02000000 07090000 f2ffffff 08067f03 # tcmsg: index 2, handle 0x907, ingress of clsact, pref 895 arp
     0b000100 666c6f77 65720000              # TCA_KIND flower
     08000b00 00000000                       # TCA_CHAIN 0
-    ${u16(0xe0 + extra + moreEdits)} 0200   # TCA_OPTIONS
+    ${u16(0xfc + ofAll)} 0200               # TCA_OPTIONS
     06000800 08060000                       #   TCA_FLOWER_KEY_ETH_TYPE arp
     08003900 0a800309 08003a00 ffffffff     #   TCA_FLOWER_KEY_ARP_SIP, its mask
     08003b00 0a800307 08003c00 ffffffff     #   TCA_FLOWER_KEY_ARP_TIP, its mask
@@ -103,22 +106,31 @@ function flowerAnswer(keys = '', edits = ''): Buffer {
     ${keys}
     08001600 08000000                       #   TCA_FLOWER_FLAGS not_in_hw
     08005600 00000000                       #   TCA_FLOWER_IN_HW_COUNT 0
-    ${u16(0x94 + moreEdits)} 0300           #   TCA_FLOWER_ACT
-    ${u16(0x90 + moreEdits)} 0100           #     action 1
+    ${u16(0xb0 + ofEdits)} 0300             #   TCA_FLOWER_ACT
+    ${u16(0xac + ofEdits)} 0100             #     action 1
     0c000100 736b6265 64697400              #       TCA_ACT_KIND skbedit
-    30000400                                #       TCA_ACT_STATS
-    14000100 00000000 00000000 00000000 00000000 # TCA_STATS_BASIC
-    18000300 00000000 00000000 00000000 00000000 00000000 # TCA_STATS_QUEUE
-    ${u16(0x50 + moreEdits)} 0200           #       TCA_ACT_OPTIONS
+    44000400                                #       TCA_ACT_STATS: basic, basic_hw, queue
+    14000100 00000000 00000000 00000000 00000000
+    14000700 00000000 00000000 00000000 00000000
+    18000300 00000000 00000000 00000000 00000000 00000000
+    08000a00 00000000                       #       TCA_ACT_IN_HW_COUNT 0
+    ${u16(0x50 + ofEdits)} 0200             #       TCA_ACT_OPTIONS
     18000200 01000000 00000000 03000000 01000000 01000000 # TCA_SKBEDIT_PARMS: index 1, pipe
     08000500 00000002                       #         TCA_SKBEDIT_MARK
     08000800 00000002                       #         TCA_SKBEDIT_MASK
     ${edits}
-    24000100 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 # TCA_SKBEDIT_TM
+    24000100 1a000000 00000000 1a000000 00000000 00000000 00000000 00000000 00000000 # TCA_SKBEDIT_TM
   `)
   bytes.writeUInt32LE(bytes.length, 0)
   return bytes
 }
+
+test('the entry that every dump begins with is no filter', () => {
+  const head = hex(`
+    38000000 2c000200 00000000 71000000 00000000 02000000 00000000 f2ffffff 08067f03
+    0b000100 666c6f77 65720000 08000b00 00000000`)
+  expect(native().decodeFilter(head)).toBeNull()
+})
 
 const decodedGrant = {
   index: 2,

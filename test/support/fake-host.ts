@@ -2,7 +2,7 @@
  * A kernel for tests: played by a callback, or a real one that fails where a test wants it to. All that a Host is
  * asked passes here, one request at a time, whether it was sent alone or in a batch.
  */
-import type { CallOptions, Host, Ran } from '../../src/kernel/host.js'
+import type { ExchangeOptions, Host, Ran } from '../../src/kernel/host.js'
 import {
   NLM_F_ACK_TLVS,
   NLM_F_CAPPED,
@@ -30,6 +30,9 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
     },
     readFile: async (path) => {
       throw new Error(`the fake host cannot read ${path}`)
+    },
+    writeFile: async (path) => {
+      throw new Error(`the fake host cannot write ${path}`)
     },
     namespaceNames: async () => new Map(),
     createNamespace: async () => {},
@@ -188,8 +191,31 @@ export function failReadFile(
   }
 }
 
+export interface WriteCall {
+  readonly path: string
+  readonly text: string
+}
+
+/** The host, with a fault in the writes of that file (or that the predicate picks). */
+export function failWriteFile(
+  host: Host,
+  which: Nth & { readonly of: string | ((call: WriteCall) => boolean) },
+  fault: Fault<WriteCall, void>,
+): Host {
+  const { of } = which
+  const hit = counter(which, (call: WriteCall) => (typeof of === 'string' ? call.path === of : of(call)))
+  return {
+    ...delegate(host),
+    writeFile(path, text) {
+      const call = { path, text }
+      const forward = () => host.writeFile(path, text)
+      return hit(call) ? fault(call, forward) : forward()
+    },
+  }
+}
+
 /** Everything that was asked, in order. */
-export type Call = Message | RunCall | { readonly path: string }
+export type Call = Message | RunCall | { readonly path: string } | WriteCall
 
 /** The host, which writes down in `calls` what it is asked. */
 export function recording(host: Host, calls: Call[]): Host {
@@ -207,6 +233,10 @@ export function recording(host: Host, calls: Call[]): Host {
       calls.push({ path })
       return host.readFile(path)
     },
+    writeFile(path, text) {
+      calls.push({ path, text })
+      return host.writeFile(path, text)
+    },
   }
 }
 
@@ -220,6 +250,7 @@ function delegate(host: Host): Host {
     exchange: (requests, options) => host.exchange(requests, options),
     run: (command, args, options) => host.run(command, args, options),
     readFile: (path) => host.readFile(path),
+    writeFile: (path, text) => host.writeFile(path, text),
     namespaceNames: (options) => host.namespaceNames(options),
     createNamespace: (name) => host.createNamespace(name),
     deleteNamespace: (name) => host.deleteNamespace(name),
@@ -237,7 +268,7 @@ function counter<C>({ nth }: Nth, matches: (call: C) => boolean): (call: C) => b
 async function exchangeWithFault(
   host: Host,
   batch: Buffer,
-  options: CallOptions | undefined,
+  options: ExchangeOptions | undefined,
   hit: (request: Message) => boolean,
   fault: ExchangeFault,
 ): Promise<Buffer> {
@@ -260,7 +291,11 @@ async function exchangeWithFault(
 }
 
 /** The answers carry the numbers of the requests in the batch that they were taken from. */
-async function exchange(host: Host, requests: readonly Message[], options: CallOptions | undefined): Promise<Answer> {
+async function exchange(
+  host: Host,
+  requests: readonly Message[],
+  options: ExchangeOptions | undefined,
+): Promise<Answer> {
   if (requests.length === 0) return []
   const answers = await host.exchange(Buffer.concat(requests.map(renumbered)), options)
   return [...readMessages(answers)].map(({ type, flags, sequence, port, bytes, payload }) =>

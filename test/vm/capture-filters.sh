@@ -29,7 +29,7 @@ show() { # NAME FILTER...: makes it, shows it, takes it away
   echo "[$1]"
   shift
   tc filter add dev yah0 ingress protocol arp pref 895 handle 0x907 flower "$@"
-  tc filter show dev yah0 ingress | sed '1d; /^$/d; s/^/# /'
+  tc filter show dev yah0 ingress | sed '1d; /^$/d; s/^\s*/# /; s/\s*$//'
   dump | fold --width=96
   tc filter del dev yah0 ingress
 }

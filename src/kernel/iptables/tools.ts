@@ -113,7 +113,12 @@ async function readBackend(host: ToolHost, { backend, tables }: BackendTables, o
 }
 
 /** Everything in one call where that works; table by table where one that is not needed (nat, security) stands in the way. */
-async function saveAll(host: ToolHost, backend: Backend, tables: readonly string[], options: CallOptions): Promise<Save> {
+async function saveAll(
+  host: ToolHost,
+  backend: Backend,
+  tables: readonly string[],
+  options: CallOptions,
+): Promise<Save> {
   try {
     return await save(host, backend, undefined, options)
   } catch (error) {

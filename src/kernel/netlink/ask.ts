@@ -1,5 +1,5 @@
 /** Asks the kernel: a batch of requests out, for each what it answered, and whether that may be believed. */
-import type { CallOptions, Host } from '../host.js'
+import type { ExchangeOptions, Host } from '../host.js'
 import {
   NLM_F_ACK,
   NLM_F_ACK_TLVS,
@@ -45,7 +45,7 @@ export type Replies<R extends readonly Request<unknown>[]> = {
 export async function ask<const R extends readonly Request<unknown>[]>(
   host: Host,
   requests: R,
-  options?: CallOptions,
+  options?: ExchangeOptions,
 ): Promise<Replies<R>> {
   const answers = requests.map((request) => new Answer(request))
   if (answers.length > 0) {

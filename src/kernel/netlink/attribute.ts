@@ -66,6 +66,16 @@ export class AttributeReader {
     return this.bytes.readUInt32LE(this.#value(4))
   }
 
+  /** Network byte order, whatever the attribute's flags say. */
+  u16be(): number {
+    return this.bytes.readUInt16BE(this.#value(2))
+  }
+
+  /** Network byte order, whatever the attribute's flags say. */
+  u32be(): number {
+    return this.bytes.readUInt32BE(this.#value(4))
+  }
+
   s32(): number {
     return this.bytes.readInt32LE(this.#value(4))
   }
@@ -151,6 +161,18 @@ export class AttributeWriter {
     return this.raw(type, bytes)
   }
 
+  u16be(type: number, value: number): this {
+    const bytes = Buffer.alloc(2)
+    bytes.writeUInt16BE(value)
+    return this.raw(type, bytes)
+  }
+
+  u32be(type: number, value: number): this {
+    const bytes = Buffer.alloc(4)
+    bytes.writeUInt32BE(value)
+    return this.raw(type, bytes)
+  }
+
   u64be(type: number, value: bigint): this {
     const bytes = Buffer.alloc(8)
     bytes.writeBigUInt64BE(value)
@@ -193,7 +215,8 @@ export class AttributeWriter {
   }
 }
 
-function ipv4Bytes(address: string): Buffer {
+/** In network byte order. @throws RangeError when it is no dotted IPv4 address */
+export function ipv4Bytes(address: string): Buffer {
   const value = parseIpv4(address)
   if (value === null) throw new RangeError(`not an IPv4 address: ${JSON.stringify(address)}`)
   const bytes = Buffer.alloc(4)

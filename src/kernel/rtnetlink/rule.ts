@@ -46,6 +46,7 @@ import {
   readUids,
   uidBytes,
 } from './rule-fields.js'
+import { agrees, agreesInNetwork, agreesInRange } from './rule-match.js'
 
 /** What a selector leaves open is 0, '' or null, as said beside it. */
 export interface Rule {
@@ -96,6 +97,36 @@ export interface Rule {
 
 const FIB_RULE_HDR = 12
 
+/** The selectors of a rule that takes any packet, and what else a rule has when nobody sets it. */
+const ANY = {
+  table: 0,
+  source: '0.0.0.0',
+  sourcePrefix: 0,
+  destination: '0.0.0.0',
+  destinationPrefix: 0,
+  tos: 0,
+  iif: '',
+  iifDetached: false,
+  oif: '',
+  oifDetached: false,
+  mark: 0,
+  mask: 0,
+  invert: false,
+  flags: 0,
+  protocol: 0,
+  suppressPrefixLength: -1,
+  suppressGroup: -1,
+  tunnelId: 0n,
+  l3mdev: false,
+  uidRange: null,
+  ipProtocol: 0,
+  sourcePorts: null,
+  destinationPorts: null,
+  goto: 0,
+  realms: 0,
+  unknown: [],
+} as const satisfies Omit<Rule, 'priority' | 'action'>
+
 /** Undefined for a rule that is not IPv4. @throws MalformedMessage */
 export function decodeRule(message: Message): Rule | undefined {
   const { bytes, payload } = message
@@ -104,34 +135,17 @@ export function decodeRule(message: Message): Rule | undefined {
   const action = bytes.readUInt8(payload + 7)
   const flags = bytes.readUInt32LE(payload + 8)
   const rule: { -readonly [K in keyof Rule]: Rule[K] } = {
+    ...ANY,
     priority: 0,
     action: actionName(action),
     table: bytes.readUInt8(payload + 4),
-    source: '0.0.0.0',
     sourcePrefix: bytes.readUInt8(payload + 2),
-    destination: '0.0.0.0',
     destinationPrefix: bytes.readUInt8(payload + 1),
     tos: bytes.readUInt8(payload + 3),
-    iif: '',
     iifDetached: (flags & FIB_RULE_IIF_DETACHED) !== 0,
-    oif: '',
     oifDetached: (flags & FIB_RULE_OIF_DETACHED) !== 0,
-    mark: 0,
-    mask: 0,
     invert: (flags & FIB_RULE_INVERT) !== 0,
     flags,
-    protocol: 0,
-    suppressPrefixLength: -1,
-    suppressGroup: -1,
-    tunnelId: 0n,
-    l3mdev: false,
-    uidRange: null,
-    ipProtocol: 0,
-    sourcePorts: null,
-    destinationPorts: null,
-    goto: 0,
-    realms: 0,
-    unknown: [],
   }
   const unknown: UnknownAttribute[] = []
   while (attributes.next()) {
@@ -211,16 +225,22 @@ export function allRules(): Request<Rule> {
   return { what: 'IPv4 rules', type: RTM_GETRULE, flags: NLM_F_DUMP, payload, decode: decodeRule }
 }
 
-/** A rule to be added: a selector that is left out takes anything. */
-export type NewRule = Pick<Rule, 'priority' | 'action'> & Partial<Omit<Rule, 'flags' | 'unknown'>>
+/** A rule to be added. A selector that is left out fits any packet. */
+export type NewRule = Pick<Rule, 'priority' | 'action'> &
+  Partial<Omit<Rule, 'flags' | 'iifDetached' | 'oifDetached' | 'unknown'>>
+
+/** As decoded, but for what the kernel alone knows. */
+export function wholeRule(rule: NewRule): Rule {
+  return { ...ANY, ...rule }
+}
 
 /**
- * Adds a rule behind those of its priority. EEXIST when the kernel finds one that it takes for the same, which need
- * not be: look at `ruleInTheWay`.
+ * Adds a rule, behind those of its priority. EEXIST when there is one that the kernel takes for the same, and that is
+ * no proof that it does the same: look at `ruleInTheWay`.
  */
 export function addRule(rule: NewRule, what: string): Request<never> {
-  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
-  return { what, type: RTM_NEWRULE, flags, payload: selector({ ...ANY, ...rule }), decode: () => undefined }
+  const payload = selector(wholeRule(rule), rule.invert ? FIB_RULE_INVERT : 0)
+  return { what, type: RTM_NEWRULE, flags: NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, payload, decode: () => undefined }
 }
 
 /**
@@ -262,23 +282,10 @@ export function ruleTakenFirst(rules: readonly Rule[], rule: Rule): Rule | undef
 }
 
 /** Everything that the kernel compares, and nothing that says "any" already: it would not be compared. */
-function selector(rule: Rule): Buffer {
-  const payload = new AttributeWriter(
-    Buffer.of(
-      AF_INET,
-      rule.destinationPrefix,
-      rule.sourcePrefix,
-      rule.tos,
-      0,
-      0,
-      0,
-      actionNumber(rule.action),
-      0,
-      0,
-      0,
-      0,
-    ),
-  )
+function selector(rule: Rule, flags = 0): Buffer {
+  const { destinationPrefix, sourcePrefix, tos, action } = rule
+  const header = Buffer.of(AF_INET, destinationPrefix, sourcePrefix, tos, 0, 0, 0, actionNumber(action), flags, 0, 0, 0)
+  const payload = new AttributeWriter(header)
   // Priority 0 is compared when it is sent, unlike any other 0 here.
   payload.u32(FRA_PRIORITY, rule.priority)
   if (rule.table !== 0) payload.u32(FRA_TABLE, rule.table)
@@ -301,16 +308,4 @@ function selector(rule: Rule): Buffer {
   if (rule.goto !== 0) payload.u32(FRA_GOTO, rule.goto)
   if (rule.realms !== 0) payload.u32(FRA_FLOW, rule.realms)
   return payload.finish()
-}
-
-function agrees<V>(wanted: V, found: V, any: V): boolean {
-  return wanted === any || wanted === found
-}
-
-function agreesInRange(wanted: Range | null, found: Range | null): boolean {
-  return wanted === null || (wanted.start === found?.start && wanted.end === found.end)
-}
-
-function agreesInNetwork(wanted: string, wantedPrefix: number, found: string, foundPrefix: number): boolean {
-  return wantedPrefix === 0 || (wanted === found && wantedPrefix === foundPrefix)
 }

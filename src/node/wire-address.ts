@@ -1,0 +1,134 @@
+/** Everything on the node that goes by a workload's address: marks and grants, routes, prohibits, the ARP path. */
+import type { Save } from '../kernel/iptables/save.js'
+import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
+import type { Link } from '../kernel/rtnetlink/link.js'
+import { addProxy, deleteNeighbour, deleteProxy, neighboursOf } from '../kernel/rtnetlink/neighbour.js'
+import { deleteRoute, replaceRoute, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { deleteFilter, replaceClsact, replaceGrantFilter } from '../kernel/tc.js'
+import { arpChanges, missingEntries } from './arp-path.js'
+import { GRANT_FILTER_PREF, GRANT_MARK } from './contract.js'
+import type { Site } from './deploy.js'
+import { addressCommands } from './desired-tables.js'
+import { arpHandle } from './grants.js'
+import { workloadProhibit } from './isolation.js'
+import { readLists } from './read.js'
+import { addProhibit, deleteRules } from './wire-bridge.js'
+import type { Writer } from './writer.js'
+
+/** `save`: what the written back end holds of the address now. */
+export async function assertAddress(
+  writer: Writer,
+  site: Site,
+  bridge: Link,
+  save: Save,
+  anew: boolean,
+): Promise<void> {
+  const { workload, owner, subnet, tables } = site
+  const commands = addressCommands(workload.address, owner.identity, owner.admitted, subnet, save)
+  await writer.batches(tables.backend, new Map([['mangle', commands]]))
+  await assertRoutes(writer, site, bridge, anew)
+  await assertProhibit(writer, site, anew)
+  await assertArpPath(writer, site, bridge, anew)
+}
+
+/** A tenant's workload has one host route, out of its bridge; the singleton's has none. */
+async function assertRoutes(
+  writer: Writer,
+  { conclusion, isolated, workload, view }: Site,
+  bridge: Link,
+  anew: boolean,
+): Promise<void> {
+  const { address } = workload
+  const there = anew ? [] : conclusion.own.hostRoutes.filter(({ mine }) => mine === address).map(({ object }) => object)
+  const right = there.filter(({ oif }) => isolated && oif === bridge.index)
+  if (isolated && right.length === 0) {
+    const route = { destination: address, prefix: 32, oif: bridge.index }
+    await writer.requests([replaceRoute(route, `add route ${address}/32 dev ${bridge.name}`)])
+  }
+  for (const route of there) {
+    if (route === right[0] || routeTakenFirst(view.routes, route) !== route) continue
+    await writer.requests([deleteRoute(route, `delete route ${address}/32 of link ${route.oif}`)], ['ESRCH'])
+  }
+}
+
+async function assertProhibit(
+  writer: Writer,
+  { net, conclusion, isolated, workload, view }: Site,
+  anew: boolean,
+): Promise<void> {
+  const prohibit = workloadProhibit(net.bridge, workload.address)
+  const there = anew
+    ? []
+    : conclusion.own.workloadProhibits.filter(({ mine }) => mine === workload.address).map(({ object }) => object)
+  const [priority = 0] = prohibit.priorities
+  if (isolated && there.length === 0) await addProhibit(writer, prohibit, priority)
+  await deleteRules(writer, view, isolated ? there.slice(1) : there)
+}
+
+/** Each side of a granted pair takes the other for a neighbour on its own link, and the node answers for exactly these. */
+async function assertArpPath(writer: Writer, site: Site, bridge: Link, anew: boolean): Promise<void> {
+  const { view, conclusion, workload, owner, subnet } = site
+  const changes = arpChanges(view, conclusion, workload.address, owner)
+  const links = new Map([...view.links.bridges.map(({ link }) => [link.name, link] as const), [bridge.name, bridge]])
+  if (!anew) {
+    await writer.requests(
+      [
+        ...changes.filtersGone.map((filter) =>
+          deleteFilter(filter, `delete filter ${filter.handle} of link ${filter.index}`),
+        ),
+        ...changes.proxiesGone.map((entry) => deleteProxy(entry)),
+      ],
+      ['ENOENT', 'ENODEV'],
+    )
+  }
+  // A peer whose bridge is gone gets its half when it is deployed again.
+  const possible = changes.wanted.filter(
+    (entry) => links.has(entry.bridge) && links.has(bridgeOfTarget(entry, changes.wanted)),
+  )
+  const missing = anew ? possible : missingEntries(view, conclusion, possible)
+  if (missing.length === 0) return
+  for (const name of new Set(missing.map((entry) => entry.bridge))) {
+    const { index = 0 } = links.get(name) ?? {}
+    await writer.sysctl(['net', 'ipv4', 'neigh', name, 'proxy_delay'], '0')
+    await writer.requests([replaceClsact(index, `give ${name} clsact`)])
+  }
+  await writer.requests(
+    missing.flatMap((entry) => {
+      const { index = 0 } = links.get(entry.bridge) ?? {}
+      const filter = {
+        index,
+        pref: GRANT_FILTER_PREF,
+        handle: arpHandle(entry, subnet),
+        mark: GRANT_MARK,
+        mask: GRANT_MARK,
+      }
+      const pair = `${entry.sender} asks for ${entry.target} on ${entry.bridge}`
+      return [
+        addProxy({ index, address: entry.target }, `add proxy ${entry.target} dev ${entry.bridge}`),
+        replaceGrantFilter({ ...filter, sender: entry.sender, target: entry.target }, `add filter: ${pair}`),
+      ]
+    }),
+  )
+  await flush(writer, [...links.values()], new Set(missing.flatMap(({ sender, target }) => [sender, target])))
+}
+
+/** The bridge of the other side: the entry of the pair that runs the other way sits on it. */
+function bridgeOfTarget(
+  { sender, target }: { sender: string; target: string },
+  entries: readonly { bridge: string; sender: string; target: string }[],
+): string {
+  return entries.find((other) => other.sender === target && other.target === sender)?.bridge ?? ''
+}
+
+/** Forgets what the node learned of these addresses before. */
+async function flush(writer: Writer, links: readonly Link[], addresses: ReadonlySet<string>): Promise<void> {
+  const dumps = links.map(({ index }) => neighboursOf(index))
+  const entries = (await readLists(writer.host, dumps, { signal: writer.signal })).flat()
+  const learned = entries.filter(
+    ({ address, state }) => addresses.has(address) && (state & (NUD_PERMANENT | NUD_NOARP)) === 0,
+  )
+  await writer.requests(
+    learned.map((entry) => deleteNeighbour(entry)),
+    ['ENOENT', 'ENODEV'],
+  )
+}

@@ -1,0 +1,108 @@
+/** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
+import type { Save } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
+import { addAddress } from '../kernel/rtnetlink/address.js'
+import { changeLink, createBridge, type Link, linkByName } from '../kernel/rtnetlink/link.js'
+import { addRule, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { isGateway } from './conclude.js'
+import { bridgeCommands } from './desired-tables.js'
+import { bridgeProhibits, describeProhibit, natRule, type Prohibit } from './isolation.js'
+import { ownBridgeProhibit } from './ownership.js'
+import { readLists } from './read.js'
+import type { Subnet } from './subnet.js'
+import type { NodeView } from './view.js'
+import type { Writer } from './writer.js'
+
+/** Makes the bridge, or mends it, and returns its link. */
+export async function wireBridge(
+  writer: Writer,
+  view: NodeView,
+  subnet: Subnet,
+  bridge: string,
+  { backend, save }: { backend: Backend; save: Save },
+): Promise<Link> {
+  const { net } = view
+  const isTenant = bridge !== net.bridge
+  await writer.batches(backend, bridgeCommands(net, bridge, subnet, save))
+  await masquerade(writer, backend, subnet)
+  if (isTenant) await assertProhibits(writer, view, subnet, bridge)
+
+  const before = view.links.bridges.find(({ link }) => link.name === bridge)
+  if (before === undefined) await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+  const link = before?.link ?? (await linkNamed(writer, bridge))
+  await writer.sysctl(['net', 'ipv4', 'ip_forward'], '1')
+  if (isTenant) {
+    await writer.sysctl(['net', 'ipv6', 'conf', bridge, 'disable_ipv6'], '1')
+    await writer.sysctl(['net', 'ipv4', 'conf', 'all', 'src_valid_mark'], '1')
+    await writer.sysctl(['net', 'ipv4', 'conf', bridge, 'rp_filter'], '1')
+  }
+  const hasGateway = before?.addresses.some(({ address, prefix }) => isGateway(address, prefix, subnet))
+  if (!hasGateway) {
+    const address = { index: link.index, address: subnet.gateway, prefix: isTenant ? 32 : 24 }
+    await writer.requests([addAddress(address, `add ${subnet.gateway}/${address.prefix} to ${bridge}`)], ['EEXIST'])
+  }
+  if (!link.up) await writer.requests([changeLink(link.index, { up: true }, `set ${bridge} up`)])
+  return link
+}
+
+export async function linkNamed(writer: Writer, name: string, host = writer.host): Promise<Link> {
+  const [found] = await readLists(host, [linkByName(name)], { signal: writer.signal })
+  const link = found.find((link) => link.name === name)
+  if (link === undefined) throw new Error(`the kernel answered without link ${name}`)
+  return link
+}
+
+/**
+ * Both prohibits at their lasting priority. One is added before another is taken away, so that the bridge is never without.
+ */
+async function assertProhibits(writer: Writer, view: NodeView, subnet: Subnet, bridge: string): Promise<void> {
+  for (const prohibit of bridgeProhibits(bridge, subnet)) {
+    const [, lasting = 0] = prohibit.priorities
+    const there = view.rules.filter((rule) => isOneOf(rule, prohibit, view, subnet))
+    const [keep] = there.filter(({ priority }) => priority === lasting)
+    if (keep === undefined) await addProhibit(writer, prohibit, lasting)
+    await deleteRules(
+      writer,
+      view,
+      there.filter((rule) => rule !== keep),
+    )
+  }
+}
+
+function isOneOf(rule: Rule, prohibit: Prohibit, view: NodeView, subnet: Subnet): boolean {
+  if (rule.iif !== prohibit.iif || !prohibit.priorities.includes(rule.priority)) return false
+  return 'mine' in ownBridgeProhibit(rule, view.net, subnet)
+}
+
+export async function addProhibit(writer: Writer, prohibit: Prohibit, priority: number): Promise<void> {
+  const { iif, destination, prefix, mask } = prohibit
+  const rule = { priority, action: 'prohibit' as const, iif, destination, destinationPrefix: prefix, mask }
+  await writer.requests([addRule(rule, `add rule ${describeProhibit(prohibit, priority)}`)])
+}
+
+/** Deletes rules of ours; one before which the kernel would take somebody else's stays. */
+export async function deleteRules(writer: Writer, view: NodeView, rules: readonly Rule[]): Promise<void> {
+  let left: readonly Rule[] = view.rules
+  for (const rule of rules) {
+    // Of several copies the kernel takes the first: any of them will do.
+    const taken = ruleTakenFirst(left, rule)
+    if (taken === undefined || JSON.stringify(plain(taken)) !== JSON.stringify(plain(rule))) continue
+    left = left.filter((other) => other !== taken)
+    await writer.requests([deleteRule(rule, `delete rule at priority ${rule.priority} iif ${rule.iif}`)], ['ENOENT'])
+  }
+}
+
+const plain = ({ tunnelId, unknown, ...rule }: Rule): object => ({
+  ...rule,
+  tunnelId: String(tunnelId),
+  unknown: unknown.length,
+})
+
+/** Asks with `-C`, so that native nft rules in nat, which iptables cannot print, are no hindrance. */
+async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Promise<void> {
+  const rule = ['POSTROUTING', ...natRule(subnet)]
+  const check = await writer.host.run(`iptables-${backend}`, ['-w', '5', '-t', 'nat', '-C', ...rule], {
+    signal: writer.signal,
+  })
+  if (check.status !== 0) await writer.batches(backend, new Map([['nat', [['-A', ...rule]]]]))
+}

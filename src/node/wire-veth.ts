@@ -1,0 +1,80 @@
+/** A workload's veth pair, and the inside of its namespace. */
+import { RT_TABLE_MAIN } from '../kernel/linux.js'
+import { addAddress } from '../kernel/rtnetlink/address.js'
+import { changeLink, createVeth, type Link } from '../kernel/rtnetlink/link.js'
+import { addRoute, type Route } from '../kernel/rtnetlink/route.js'
+import { hostVethName, namespaceName } from './contract.js'
+import type { Site } from './deploy.js'
+import { WiringError } from './errors.js'
+import { type Inside, readInside } from './site.js'
+import { linkNamed } from './wire-bridge.js'
+import type { Writer } from './writer.js'
+
+/** Makes the pair, both ends down: the host's on its bridge, the other one in the namespace as eth0. */
+export async function makeVeth(
+  writer: Writer,
+  wanted: { namespace: string; octet: number; bridge: Link; mtu: number | null },
+): Promise<void> {
+  const { namespace, octet, bridge, mtu } = wanted
+  const opened = await writer.host.openNamespace(namespace)
+  if (opened === null) throw gone(namespace)
+  try {
+    const name = hostVethName(octet)
+    const peer = { name: 'eth0', namespaceFd: opened.descriptor }
+    const veth = { name, master: bridge.index, peer, ...(mtu === null ? {} : { mtu }) }
+    await writer.requests([createVeth(veth, `make ${name} on ${bridge.name} with eth0 in namespace ${namespace}`)])
+  } finally {
+    opened.host.close()
+  }
+}
+
+/** Address and default route of eth0, as far as they are not there; lo up, eth0 up. */
+export async function wireInside(writer: Writer, site: Site): Promise<void> {
+  const { workload, subnet, conclusion } = site
+  const namespace = namespaceName(workload.workload)
+  const inside = await readInside(writer.host, conclusion, workload.workload, writer.signal)
+  if (inside === null) throw gone(namespace)
+  const { eth0, opened, addresses, routes } = inside
+  try {
+    if (eth0 === null) throw gone(`eth0 of ${namespace}`)
+    const within = (what: string): string => `${what} in namespace ${namespace}`
+    const changes = []
+    const lo = loopback(inside)
+    if (lo !== null && !lo.up) changes.push(changeLink(lo.index, { up: true }, within('set lo up')))
+    const address = { index: eth0.index, address: workload.address, prefix: 24 }
+    if (!addresses.some((each) => each.address === address.address && each.prefix === address.prefix))
+      changes.push(addAddress(address, within(`add ${address.address}/24 to eth0`)))
+    const mtu = workload.mtu === null || workload.mtu === eth0.mtu ? {} : { mtu: workload.mtu }
+    if (!eth0.up || 'mtu' in mtu) changes.push(changeLink(eth0.index, { up: true, ...mtu }, within('set eth0 up')))
+    if (!eth0.up || !routes.some((route) => isDefault(route, subnet.gateway)))
+      changes.push(
+        addRoute(
+          { destination: '0.0.0.0', prefix: 0, table: RT_TABLE_MAIN, gateway: subnet.gateway },
+          within(`add default route via ${subnet.gateway}`),
+        ),
+      )
+    await writer.requests(changes, ['EEXIST'], opened.host)
+  } finally {
+    opened.host.close()
+  }
+}
+
+/** The last step: from here on packets pass. */
+export async function raise(writer: Writer, { octet, workload }: Site): Promise<void> {
+  const veth = await linkNamed(writer, hostVethName(octet))
+  const mtu = workload.mtu === null || workload.mtu === veth.mtu ? {} : { mtu: workload.mtu }
+  if (!veth.up || 'mtu' in mtu)
+    await writer.requests([changeLink(veth.index, { up: true, ...mtu }, `set ${veth.name} up`)])
+}
+
+function loopback({ links }: Inside): Link | null {
+  return links.find(({ name }) => name === 'lo') ?? null
+}
+
+function isDefault({ prefix, gateway }: Route, via: string): boolean {
+  return prefix === 0 && gateway === via
+}
+
+function gone(what: string): WiringError {
+  return new WiringError({ object: what, code: 'ENOENT', reason: 'has gone meanwhile' })
+}

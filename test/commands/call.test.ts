@@ -1,0 +1,153 @@
+/** What a call is refused for, before anything is read. `call` fails with status 3 when the node is opened. */
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { call } from './call.js'
+
+let folder = ''
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'netsweep-call-'))
+  writeFileSync(join(folder, 'there'), '')
+  symlinkSync('nowhere', join(folder, 'dangling'))
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** By option: values that cannot be meant. */
+const BAD: Readonly<Record<string, readonly string[]>> = {
+  bridge: [
+    '',
+    'longer-than-15-ch',
+    'a b',
+    'yah/0',
+    'a:b',
+    '.',
+    '..',
+    '!yah0',
+    '-yah0',
+    'yah+',
+    'yäh0',
+    'yah0-6jgfqfdnu6',
+  ],
+  range: ['', '10.128.0.0', '10.128.0.1/9', '10.0.0.0/7', '10.128.3.0/25', '010.0.0.0/8', '10.128.0.0/09', 'fd00::/8'],
+  subnet: ['', '10.128.3.0', '10.128.3.1/24', '10.128.2.0/23', '10.128.3.0/25', '10.127.3.0/24', '10.128.03.0/24'],
+  'singleton-tenant': [''],
+  netns: [''],
+  iptables: ['', 'both', 'NFT', 'nft,legacy'],
+  'lock-timeout': ['', 'x', '-1', '1e3', '0x10', ' 1', '1s', '.5', '1.', 'Infinity', 'NaN', '2147484'],
+  timeout: ['', '0', '0.0', 'x', '-1', '1e3', '30s', '2147484'],
+  'log-level': ['', 'verbose', 'WARN', '30'],
+}
+const BAD_FOR_SWEEP: Readonly<Record<string, readonly string[]>> = {
+  settle: ['', 'x', '-2', '2,5', '1e1', '2147484'],
+  'max-removals': ['', 'x', '-1', '1.5', '1e3', '0x10', '9007199254740993'],
+}
+
+const variable = (option: string): string => `NETSWEEP_${option.toUpperCase().replaceAll('-', '_')}`
+
+describe.each(['sweep', 'show', 'demo'])('%s', (command) => {
+  const options = Object.entries({ ...BAD, ...(command === 'sweep' ? BAD_FOR_SWEEP : {}) })
+  test.each(options.flatMap(([option, values]) => values.map((value) => [option, value] as const)))(
+    '--%s %j',
+    async (option, value) => {
+      const byOption = await call([command, `--${option}=${value}`])
+      expect(byOption).toMatchObject({ status: 2, stdout: '' })
+      expect(byOption.stderr).toMatch(new RegExp(`^netsweep: --${option}: [^\\n]+\\n$`))
+
+      const byVariable = await call([command], { env: { [variable(option)]: value } })
+      expect(byVariable).toMatchObject({ status: 2, stdout: '' })
+      expect(byVariable.stderr).toMatch(new RegExp(`^netsweep: ${variable(option)}: [^\\n]+\\n$`))
+    },
+  )
+})
+
+test('lock, too, refuses bad values', async () => {
+  for (const [option, values] of Object.entries(BAD))
+    expect((await call(['lock', `--${option}=${values[0]}`, '--', 'true'])).status).toBe(2)
+})
+
+test('an option of the command line goes before its variable, which is then not looked at', async () => {
+  const { status, stderr } = await call(['sweep', '--bridge', 'br+'], { env: { NETSWEEP_BRIDGE: '' } })
+  expect(status).toBe(2)
+  expect(stderr).toMatch(/^netsweep: --bridge: /)
+})
+
+test.each(['yes', '', 'TRUE', '2'])('a switch is set by 1 or true, and not by %j', async (value) => {
+  const { status, stderr } = await call(['sweep'], { env: { NETSWEEP_DRY_RUN: value } })
+  expect({ status, stderr: stderr.split('"')[0] }).toEqual({ status: 2, stderr: 'netsweep: NETSWEEP_DRY_RUN: ' })
+})
+
+test.each([
+  ['there', 'is there already'],
+  ['dangling', 'is there already'],
+  ['no/such/folder', 'cannot be made'],
+])('--record %s', async (name, reason) => {
+  const { status, stderr } = await call(['sweep', '--record', join(folder, name)])
+  expect(status).toBe(2)
+  expect(stderr).toContain(`--record: ${join(folder, name)} ${reason}`)
+})
+
+test.each([
+  [[], 'command: none was given; netsweep --help lists them'],
+  [['swep'], 'swep: unknown command; did you mean sweep?'],
+  [['deploy'], 'deploy: unknown command'],
+  [['sweep', '--dryrun'], '--dryrun: unknown option; did you mean --dry-run?'],
+  [['sweep', '--dry-run=1'], '--dry-run=1: unknown option'],
+  [['sweep', '--settle'], '--settle: option argument missing'],
+  [['sweep', 'now'], 'now: not expected here; netsweep sweep --help'],
+  [['show', '--dry-run'], '--dry-run: unknown option'],
+  [['show', '--format', 'svg'], '--format: "svg" is none of text, json'],
+  [['show', '--format', 'xml'], '--format: "xml" is none of text, json'],
+  [['lock'], 'lock: no command to run; write it as: netsweep lock -- COMMAND'],
+  [['lock', '--'], 'lock: no command to run'],
+  [['lock', 'ip', '-4', 'link'], 'lock: no -- before ip'],
+  [['lock', 'ip', '-br', 'link'], '-br: unknown option'],
+  [['lock', 'true'], 'lock: no -- before true'],
+  [['lock', 'a', '--', 'b'], 'lock: no -- before a'],
+  [['demo', '--netns', 'x'], '--netns: the demo makes a namespace of its own'],
+])('%j', async (argv, line) => {
+  const { status, stdout, stderr } = await call(argv)
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  expect(stderr.split('\n')).toHaveLength(2)
+  expect(stderr.startsWith(`netsweep: ${line}`), stderr).toBe(true)
+})
+
+test('with --json a bad call is an object as well, also one that could not be understood', async () => {
+  for (const argv of [
+    ['sweep', '--json', '--settle', 'x'],
+    ['--json', 'swep'],
+    ['show', '--format=json', '--range', 'x'],
+  ]) {
+    const called = await call(argv)
+    expect(called.status).toBe(2)
+    expect(called.json()).toEqual({
+      error: { code: 'USAGE', message: expect.any(String), hint: expect.any(String) },
+    })
+    expect(called.stderr).toMatch(/^netsweep: [^\n]+\n$/)
+  }
+  const byVariable = await call(['sweep', '--timeout', '0'], { env: { NETSWEEP_JSON: '1' } })
+  expect(byVariable.json()).toMatchObject({ error: { code: 'USAGE', message: '--timeout: 0 s is no time to wait' } })
+})
+
+test("what stands behind -- is the command's own", async () => {
+  const { status, stdout } = await call(['lock', '--timeout', 'x', '--', 'true', '--json'])
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+})
+
+test('--help lists the commands that there are, and the options of every command', async () => {
+  const help = await call(['--help'])
+  expect(help).toMatchObject({ status: 0, stderr: '' })
+  const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)
+  expect(commands).toEqual(['sweep', 'show', 'lock', 'demo'])
+
+  const sweep = await call(['sweep', '--help'])
+  expect(sweep.status).toBe(0)
+  for (const option of [...Object.keys(BAD), ...Object.keys(BAD_FOR_SWEEP), 'dry-run', 'record', 'json', 'version'])
+    expect(sweep.stdout).toContain(`--${option} `)
+  expect((await call(['demo', '--help'])).stdout).not.toContain('--inside')
+})
+
+test('--version', async () => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  expect(await call(['--version'])).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' })
+})
