@@ -19,6 +19,7 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("openSocket", openSocket);
   add("openNamespace", openNamespace);
   add("closeNamespace", closeNamespace);
+  add("scratchNamespace", scratchNamespace);
   add("createNamespace", createNamespace);
   add("deleteNamespace", deleteNamespace);
   add("listNamespaces", listNamespaces);

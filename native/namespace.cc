@@ -103,6 +103,14 @@ Napi::Value openNamespace(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value scratchNamespace(const Napi::CallbackInfo& info) {
+  return Environment::run(info.Env(), []() -> ToValue {
+    check(unshare(CLONE_NEWNET), "unshare");
+    const auto network = std::make_shared<Descriptor>(openNetwork("/proc/thread-self/ns/net"));
+    return [network](Napi::Env env) { return Napi::Number::New(env, network->release()); };
+  });
+}
+
 Napi::Value closeNamespace(const Napi::CallbackInfo& info) {
   Descriptor(static_cast<int>(integer(info[0], "fd", 0, INT32_MAX))).reset();
   return info.Env().Undefined();

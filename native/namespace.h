@@ -11,6 +11,7 @@ namespace netsweep {
 Descriptor duplicate(int fd);
 
 Napi::Value openNamespace(const Napi::CallbackInfo& info);
+Napi::Value scratchNamespace(const Napi::CallbackInfo& info);
 Napi::Value closeNamespace(const Napi::CallbackInfo& info);
 Napi::Value createNamespace(const Napi::CallbackInfo& info);
 Napi::Value deleteNamespace(const Napi::CallbackInfo& info);

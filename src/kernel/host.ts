@@ -68,6 +68,8 @@ export interface Host {
   deleteNamespace(name: string): Promise<void>
   /** Opens the network namespace of that name, its calls limited like this host's. Null when there is none. */
   openNamespace(name: string): Promise<OpenNamespace | null>
+  /** Makes a network namespace of no name, to try things in: it is gone when its host is closed. */
+  scratchNamespace(): Promise<OpenNamespace>
   close(): void
 }
 

@@ -28,7 +28,11 @@ export async function openHost(options: HostOptions = {}): Promise<Host> {
 }
 
 async function openLinuxHost(options: HostOptions): Promise<OpenNamespace> {
-  const descriptor = await coded(native().openNamespace(options.netns ?? null))
+  return hostOf(await coded(native().openNamespace(options.netns ?? null)), options)
+}
+
+/** Takes over the descriptor. */
+async function hostOf(descriptor: number, options: HostOptions): Promise<OpenNamespace> {
   try {
     const namespace = identify(descriptor)
     const isOwn = isSame(namespace, await ownNamespace())
@@ -124,6 +128,10 @@ class LinuxHost implements Host {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
       throw error
     }
+  }
+
+  async scratchNamespace(): Promise<OpenNamespace> {
+    return hostOf(await coded(native().scratchNamespace()), { timeoutMs: this.timeoutMs })
   }
 
   close(): void {

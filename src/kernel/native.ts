@@ -98,6 +98,8 @@ export interface Native {
   openNamespace(nameOrPath: string | null): Promise<number>
   /** Closes that descriptor. fs.closeSync does too, but warns in a worker thread, where Node knows only what it opened. */
   closeNamespace(fd: number): void
+  /** Makes a network namespace without a name and returns a descriptor: it is gone when that is closed. */
+  scratchNamespace(): Promise<number>
   /** Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the name is taken. */
   createNamespace(name: string): Promise<void>
   /** Unmounts and removes /run/netns/<name>. ENOENT when there is none. The namespace lives on while somebody holds it. */

@@ -1,8 +1,10 @@
 /** Plan → outcomes: writes, and decides nothing. A step that fails does not stop the rest. */
+
+import { deleteConnection } from '../kernel/conntrack/conntrack.js'
 import type { Host } from '../kernel/host.js'
 import { formatBatch, UnwritableCommand } from '../kernel/iptables/restore.js'
 import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
-import { ask } from '../kernel/netlink/ask.js'
+import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
 import { deleteLink, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
@@ -74,16 +76,18 @@ class Applier {
   /** One exchange for all of them. */
   async #request(group: readonly RequestStep[]): Promise<void> {
     const steps = this.#withoutHeld(group)
+    const requests = steps.flatMap((step) => requestsFor(step).map((request) => ({ step, request })))
     try {
+      const protocol = steps[0]?.action === 'delete-conntrack' ? ('netfilter' as const) : ('route' as const)
       const replies = await ask(
         this.host,
-        steps.map((step) => requestFor(step)),
-        this.options,
+        requests.map(({ request }) => request),
+        { ...this.options, protocol },
       )
-      steps.forEach((step, i) => {
-        const error = replies[i]?.error ?? null
-        this.results.set(step, error === null ? removed(step) : refused(step, error))
-      })
+      for (const step of steps) {
+        const own = replies.filter((_, i) => requests[i]?.step === step)
+        this.results.set(step, outcomeOf(step, own))
+      }
     } catch (error) {
       this.#finish(steps, () => failure(error))
     }
@@ -170,19 +174,21 @@ export function restoreBatch(table: string, steps: readonly RestoreStep[]): stri
   return formatBatch(table, [...rules, ...chains])
 }
 
-function requestFor(step: RequestStep): Request<never> {
+function requestsFor(step: RequestStep): Request<never>[] {
   const what = `delete ${step.object}`
   switch (step.action) {
     case 'delete-filter':
-      return deleteFilter(step.filter, what)
+      return [deleteFilter(step.filter, what)]
     case 'delete-proxy':
-      return deleteProxy(step.neighbour)
+      return [deleteProxy(step.neighbour)]
     case 'delete-neighbour':
-      return deleteNeighbour(step.neighbour)
+      return [deleteNeighbour(step.neighbour)]
     case 'delete-route':
-      return deleteRoute(step.route, what)
+      return [deleteRoute(step.route, what)]
+    case 'delete-conntrack':
+      return step.connections.map((connection) => deleteConnection(connection, what))
     case 'delete-rule':
-      return deleteRule(step.rule, what)
+      return [deleteRule(step.rule, what)]
   }
 }
 
@@ -213,7 +219,8 @@ function keeperLast<S extends Step>(steps: readonly S[], plan: Plan): S[] {
 function groups(steps: readonly Step[]): Step[][] {
   const key = (step: Step): string => {
     if (step.action === 'restore') return `${step.backend} ${step.table}`
-    return step.action === 'delete-link' ? 'link' : 'request'
+    if (step.action === 'delete-link' || step.action === 'delete-conntrack') return step.action
+    return 'request'
   }
   const groups: Step[][] = []
   for (const step of steps) {
@@ -243,6 +250,14 @@ function kept(step: Step, reason: string): StepResult {
 function refused(step: Step, error: NetlinkError): StepResult {
   if (GONE.has(error.code)) return { step, outcome: 'gone', kept: null, error: null }
   return { step, outcome: 'failed', kept: null, error: failure(error) }
+}
+
+/** Of the requests of one step: one that failed is told, and it is gone when none of them found anything. */
+function outcomeOf(step: Step, replies: readonly Reply<never>[]): StepResult {
+  const errors = replies.flatMap(({ error }) => error ?? [])
+  const refusal = errors.find(({ code }) => !GONE.has(code)) ?? null
+  if (refusal !== null) return refused(step, refusal)
+  return errors.length < replies.length ? removed(step) : { step, outcome: 'gone', kept: null, error: null }
 }
 
 function batchFailure(step: Step, { kind, message }: Extract<ApplyResult, { ok: false }>): StepResult {

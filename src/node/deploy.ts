@@ -117,7 +117,7 @@ async function readSite(host: Host, net: ContainerNet, workload: Workload, signa
   const identity = identify(workload.identity)
   const { bridge } = identity
   const ends = await readHostEnds(host, octet, bridge, signal)
-  const inside = await readInside(host, conclusion, workload.workload, signal)
+  const inside = await readInside(host, conclusion.live, workload.workload, signal)
   // A peer on the workload's own bridge needs no grant and gets none.
   const admitted = workload.allow.map(identify).filter((peer) => peer.bridge !== bridge)
   return {
@@ -160,12 +160,8 @@ function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): 
   }
   const stranger = strangerInside(inside)
   if (stranger !== null) refuse(stranger)
-  const { live, eth0 } = inside
-  if (live === null) {
-    // An eth0 whose other end is elsewhere was not wired by anybody who wires workloads, or its bridge was taken away.
-    if (eth0 !== null && eth0.peerIndex !== 0 && eth0.up) refuse('its eth0 hangs on none of this node’s bridges')
-    return
-  }
+  const { live } = inside
+  if (live === null) return
   const own = conclusion.own.tables.chains.filter(({ address }) => address === live.address)
   const identities = own.flatMap(({ identities }) => identities)
   const isSame = identities.some(({ bridge, mark }) => bridge === owner.identity.bridge && mark === owner.identity.mark)

@@ -1,4 +1,5 @@
 /** What a pass will do, as data: it can be printed, compared and applied, and it reads no clock. */
+import type { Connection } from '../kernel/conntrack/connection.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import type { Neighbour } from '../kernel/rtnetlink/neighbour.js'
@@ -38,6 +39,7 @@ export type Step =
   | RestoreStep
   | (StepBase & { readonly action: 'delete-route'; readonly route: Route })
   | (StepBase & { readonly action: 'delete-neighbour'; readonly neighbour: Neighbour })
+  | (StepBase & { readonly action: 'delete-conntrack'; readonly connections: readonly Connection[] })
   | (StepBase & { readonly action: 'delete-rule'; readonly rule: Rule })
   | (StepBase & { readonly action: 'delete-link'; readonly link: Link; readonly gateway: boolean })
 

@@ -3,7 +3,7 @@
  * the read; and what was interrupted by concurrent changes is asked again, a few times.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CallOptions, Host } from '../kernel/host.js'
+import type { ExchangeOptions, Host } from '../kernel/host.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
@@ -50,7 +50,7 @@ export type Lists<R extends readonly Request<unknown>[]> = {
   readonly [K in keyof R]: R[K] extends Request<infer T> ? readonly T[] : never
 }
 
-export interface ReadOptions extends CallOptions {
+export interface ReadOptions extends ExchangeOptions {
   /** Errnos by name that mean: there is none, an empty list. */
   readonly absent?: readonly string[]
   /** Errnos by name that mean: what was asked about has gone since it was listed. */

@@ -94,7 +94,7 @@ export async function decide(
   const decision = planFrom(first, before)
   if (decision.conclusion === null || decision.plan.steps.length === 0) return decision
   options.log?.debug({ steps: decision.plan.steps.length }, 'leftovers found: reading liveness again')
-  return planFrom(await confirmNode(host, first, options), before)
+  return planFrom(await confirmNode(host, first, decision.conclusion.departed, options), before)
 }
 
 function planFrom(view: NodeView, before: Conclusion | null): Decision {

@@ -4,11 +4,11 @@ import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
 import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
-import { allLinks, type Link, linkByName } from '../kernel/rtnetlink/link.js'
+import { allLinks, type Link, linkByIndex, linkByName } from '../kernel/rtnetlink/link.js'
 import { namespaceId } from '../kernel/rtnetlink/namespace-id.js'
 import { type Route, routes } from '../kernel/rtnetlink/route.js'
-import type { Conclusion, Live } from './conclude.js'
-import { hostVethName, namespaceName, peerVethName } from './contract.js'
+import type { Live } from './conclude.js'
+import { hostVethName, hostVethOctet, namespaceName, peerVethName } from './contract.js'
 import type { ContainerNet } from './net.js'
 import { freshly, readLists } from './read.js'
 import type { Subnet } from './subnet.js'
@@ -24,6 +24,8 @@ export interface Inside {
   readonly eth0: Link | null
   readonly addresses: readonly Address[]
   readonly routes: readonly Route[]
+  /** eth0's other end, when it is in the host's namespace. */
+  readonly hostEnd: Link | null
   /** The host veth that is eth0's other end and hangs on one of the node's bridges: the workload runs. */
   readonly live: Live | null
 }
@@ -31,7 +33,7 @@ export interface Inside {
 /** Opens and reads the namespace that a workload's name stands for. Null when there is none. The caller closes it. */
 export async function readInside(
   host: Host,
-  conclusion: Conclusion,
+  live: ReadonlyMap<string, Live>,
   workload: string,
   signal?: AbortSignal,
 ): Promise<Inside | null> {
@@ -51,26 +53,42 @@ export async function readInside(
       })
       return { links, eth0, addresses, routes: out }
     }, signal)
-    // An index says nothing without the namespace that it counts in.
-    const [[id = -1]] = await readLists(host, [namespaceId(opened.descriptor)], { signal })
-    const live = [...conclusion.live.values()].find(
-      ({ veth }) => id !== -1 && veth.peerNamespace === id && veth.peerIndex === read.eth0?.index,
-    )
-    return { name, opened, ...read, live: live ?? null }
+    const hostEnd = read.eth0 === null ? null : await readHostEnd(host, opened, read.eth0, signal)
+    const found = [...live.values()].find(({ veth }) => veth.index === hostEnd?.index)
+    return { name, opened, ...read, hostEnd, live: found ?? null }
   } catch (error) {
     opened.host.close()
     throw error
   }
 }
 
+/** The other end of eth0, when it is in the host's namespace: an index says nothing without the namespace that it counts in. */
+async function readHostEnd(
+  host: Host,
+  opened: OpenNamespace,
+  eth0: Link,
+  signal: AbortSignal | undefined,
+): Promise<Link | null> {
+  if (eth0.kind !== 'veth' || eth0.peerIndex === 0) return null
+  const [[id = -1]] = await readLists(host, [namespaceId(opened.descriptor)], { signal })
+  const [[end]] = await readLists(host, [linkByIndex(eth0.peerIndex)], { signal, absent: ['ENODEV'] })
+  const isPair = end !== undefined && end.kind === 'veth' && end.peerIndex === eth0.index && end.peerNamespace === id
+  return isPair && id !== -1 ? end : null
+}
+
 /**
  * Why a namespace was not made for a workload; null when it may have been: it holds no more than its loopback, and an eth0
- * that is one end of a veth. Links that a kernel puts into every namespace are down, and do not count.
+ * whose other end is a host veth. Links that a kernel puts into every namespace are down, and do not count.
  */
-export function strangerInside({ links, eth0 }: Inside): string | null {
-  if (eth0 !== null && eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
+export function strangerInside({ links, eth0, hostEnd, live }: Inside): string | null {
   const other = links.find(({ name, up }) => name !== 'lo' && name !== 'eth0' && up)
-  return other === undefined ? null : `it holds link ${other.name}`
+  if (other !== undefined) return `it holds link ${other.name}`
+  if (eth0 === null || live !== null) return null
+  if (eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
+  if (hostEnd === null) return 'the other end of its eth0 is not in this network namespace'
+  // Of a host veth that hangs on nothing, somebody took the bridge away.
+  if (hostVethOctet(hostEnd.name) !== null && hostEnd.master === 0) return null
+  return `the other end of its eth0 is ${hostEnd.name}, on none of this node's bridges`
 }
 
 /** The links that bear the names of an address's veth pair, and the one that answers to its bridge's. */

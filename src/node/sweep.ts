@@ -1,5 +1,6 @@
 /** Conclusion → Plan: what goes, in which order, and why. Pure. */
 
+import type { Connection } from '../kernel/conntrack/connection.js'
 import type { SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
@@ -24,10 +25,12 @@ export function planSweep(view: NodeView, conclusion: Conclusion): Plan {
     ...sweep.routes(),
     ...sweep.workloadProhibits(),
     ...sweep.neighbours(),
+    ...sweep.connections(),
     ...sweep.bridgeProhibits(),
     ...sweep.links(),
   ]
-  return { subnet: conclusion.subnet, steps, notices: notices(conclusion), gatewayStays: sweep.gatewayStays() }
+  const said = [...notices(conclusion), ...sweep.unlisted()]
+  return { subnet: conclusion.subnet, steps, notices: said, gatewayStays: sweep.gatewayStays() }
 }
 
 function notices({ foreign, misplaced, spared }: Conclusion): Notice[] {
@@ -127,6 +130,16 @@ class Sweep {
     return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#about([mine]) })))
   }
 
+  connections(): Step[] {
+    const found = this.view.confirmed?.connections ?? new Map<string, readonly Connection[]>()
+    return [...found].flatMap(([address, connections]): Step[] => {
+      if (!this.#departed.has(address)) return []
+      const command = ['-s', '-d', '-r', '-q'].map((end) => `conntrack -D ${end} ${address}`).join('; ')
+      const object = `connections of ${address} (${connections.length})`
+      return [{ ...this.#about([address]), action: 'delete-conntrack', object, command, connections }]
+    })
+  }
+
   bridgeProhibits(): Step[] {
     const going = this.conclusion.own.bridgeProhibits.filter(({ mine }) => this.#goes(mine))
     return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#aboutBridge(mine) })))
@@ -143,6 +156,14 @@ class Sweep {
         link: bridge.link,
         gateway: bridge.addresses.some(({ address, prefix }) => isGateway(address, prefix, this.conclusion.subnet)),
       }))
+  }
+
+  /** What cannot be removed since this kernel does not show it. */
+  unlisted(): Notice[] {
+    if (this.#departed.size === 0 || this.view.confirmed?.connections !== null) return []
+    return [
+      { object: 'connections of departed addresses', reason: 'not seen: this kernel has no nf_conntrack_netlink' },
+    ]
   }
 
   gatewayStays(): boolean {

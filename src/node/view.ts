@@ -9,6 +9,7 @@ import { type Neighbour, neighboursOf, proxies } from '../kernel/rtnetlink/neigh
 import { type Route, routes } from '../kernel/rtnetlink/route.js'
 import { allRules, type Rule } from '../kernel/rtnetlink/rule.js'
 import { arpFiltersOf, type Filter } from '../kernel/tc.js'
+import { type ConnectionsByAddress, readConnections } from './connections.js'
 import { GRANT_FILTER_PREF, hostVethName, hostVethOctet, workloadOctets } from './contract.js'
 import { ReadError, type ReadErrorCode } from './errors.js'
 import type { ContainerNet } from './net.js'
@@ -48,7 +49,16 @@ export interface NodeView {
   /** raw, mangle and filter of each back end that is looked at. */
   readonly iptables: ReadonlyMap<Backend, Save>
   /** Read after everything else, before anything is removed; null when that was not done. */
-  readonly confirmed: { readonly links: LinkReading; readonly neighbours: readonly Neighbour[] } | null
+  readonly confirmed: Confirmation | null
+}
+
+/** The second reading: liveness again, and what concerns departed addresses alone. */
+export interface Confirmation {
+  readonly links: LinkReading
+  /** The IPv4 neighbours of the bridges. */
+  readonly neighbours: readonly Neighbour[]
+  /** Of the departed addresses; null where the kernel does not list connections. */
+  readonly connections: ConnectionsByAddress
 }
 
 export interface ViewOptions {
@@ -75,9 +85,14 @@ export async function readNode(host: Host, net: ContainerNet, options: ViewOptio
 
 /**
  * Reads liveness again, last: what was wired between the reading of the links and that of iptables would look like a leftover.
- * @throws ReadError
+ * `departed`: addresses whose connections are wanted. @throws ReadError
  */
-export async function confirmNode(host: Host, view: NodeView, options: ViewOptions = {}): Promise<NodeView> {
+export async function confirmNode(
+  host: Host,
+  view: NodeView,
+  departed: readonly string[],
+  options: ViewOptions = {},
+): Promise<NodeView> {
   const absent = absentBridges(view)
   const confirmed = await freshly(async () => {
     const neighbours = await readLists(
@@ -85,9 +100,10 @@ export async function confirmNode(host: Host, view: NodeView, options: ViewOptio
       view.links.bridges.map(({ link }) => neighboursOf(link.index)),
       options,
     )
+    const connections = await readConnections(host, departed, options)
     const links = await readLinks(host, view.net, options)
     const taken = await readTaken(host, absent, options)
-    return { links: { ...links, taken }, neighbours: neighbours.flat() }
+    return { links: { ...links, taken }, neighbours: neighbours.flat(), connections }
   }, options.signal)
   return { ...view, confirmed }
 }

@@ -32,7 +32,7 @@ export async function makeVeth(
 export async function wireInside(writer: Writer, site: Site): Promise<void> {
   const { workload, subnet, conclusion } = site
   const namespace = namespaceName(workload.workload)
-  const inside = await readInside(writer.host, conclusion, workload.workload, writer.signal)
+  const inside = await readInside(writer.host, conclusion.live, workload.workload, writer.signal)
   if (inside === null) throw gone(namespace)
   const { eth0, opened, addresses, routes } = inside
   try {

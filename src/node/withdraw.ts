@@ -5,6 +5,7 @@ import { neighboursOf } from '../kernel/rtnetlink/neighbour.js'
 import { applyPlan } from './apply.js'
 import { arpChanges } from './arp-path.js'
 import type { Conclusion } from './conclude.js'
+import { readConnections } from './connections.js'
 import { WiringError } from './errors.js'
 import { readLists } from './read.js'
 import { planSweep } from './sweep.js'
@@ -25,6 +26,7 @@ export async function withdraw(
   const { host, signal } = writer
   const dumps = view.links.bridges.map(({ link }) => neighboursOf(link.index))
   const neighbours = (await readLists(host, dumps, { signal })).flat()
+  const connections = await readConnections(host, [address], { signal })
   const { proxiesGone, filtersGone } = arpChanges(view, conclusion, address, null)
   const departing: Conclusion = {
     ...conclusion,
@@ -35,7 +37,7 @@ export async function withdraw(
     unwantedProxies: conclusion.own.proxies.filter(({ object }) => proxiesGone.includes(object)),
     unwantedFilters: conclusion.own.filters.filter(({ object }) => filtersGone.includes(object)),
   }
-  const plan = planSweep({ ...view, confirmed: { links: view.links, neighbours } }, departing)
+  const plan = planSweep({ ...view, confirmed: { links: view.links, neighbours, connections } }, departing)
   const { results } = await applyPlan(host, plan, { signal, mayReplan: false })
   const held = new Map<Backend, string[]>()
   for (const { step, outcome, kept, error } of results) {

@@ -59,13 +59,13 @@ test('nobody else gets the lock while the command runs, and everybody afterwards
 
 test('the command keeps the lock when netsweep is killed', async () => {
   await using node = await TestNode.create()
-  const child = await holding(node, 'exec sleep 30')
+  const child = ended(await holding(node, 'exec sleep 30'))
   const command = (await node.run('pgrep -x sleep')).trim()
   const netsweep = (await node.run(`ps -o ppid= -p ${command}`)).trim()
   await node.run(`kill -KILL ${netsweep}`)
   expect((await sweepOnce(node)).status).toBe(4)
   await node.run(`kill ${command}`)
-  await ended(child)
+  await child
   expect((await node.netsweep(['sweep', '--lock-timeout', '5'])).status).toBe(0)
 })
 
@@ -83,7 +83,7 @@ test('SIGINT while it waits for the lock: nothing is run', async () => {
   const holder = await holding(node, 'read -r line')
   const waiting = await node.start(process.execPath, [CLI, 'lock', '--', 'echo', 'ran'])
   await sleep(400)
-  waiting.kill('SIGINT')
+  await node.run(`pkill -INT -f 'lock -- echo ran'`)
   expect(await ended(waiting)).toMatchObject({
     status: 3,
     stdout: '',

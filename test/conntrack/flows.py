@@ -1,4 +1,4 @@
-"""Programs at both ends of a connection: WHAT ADDRESS PORT OWN-PORT (of a ping: its id)."""
+"""Programs at both ends of a connection: WHAT ADDRESS PORT OWN-PORT (0: any; of a ping: its id)."""
 import socket
 import struct
 import sys

@@ -38,6 +38,9 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
     createNamespace: async () => {},
     deleteNamespace: async () => {},
     openNamespace: async () => null,
+    scratchNamespace: async () => {
+      throw new Error('the fake host makes no namespaces')
+    },
     close() {},
     ...rest,
   }
@@ -255,6 +258,7 @@ function delegate(host: Host): Host {
     createNamespace: (name) => host.createNamespace(name),
     deleteNamespace: (name) => host.deleteNamespace(name),
     openNamespace: (name) => host.openNamespace(name),
+    scratchNamespace: () => host.scratchNamespace(),
     close: () => host.close(),
   }
 }

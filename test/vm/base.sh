@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # base.sh NODE IMAGE: the guest's root file system, Debian's smallest with what the tests call, and NODE as its node.
-set -eu
+set -eu -o pipefail
 node=$1 image=$2 suite=bookworm
 packages=(
   conntrack iproute2 iptables iputils-arping iputils-ping kmod libstdc++6 mount netcat-openbsd nftables procps

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # image.sh FOLDER IMAGE: an ext4 file system of what FOLDER holds, with a quarter of it free. Needs no root, mounts nothing.
-set -eu
+set -eu -o pipefail
 files=$(find "$1" | wc -l)
 kilobytes=$(du --apparent-size --block-size=1K --summarize "$1" | cut -f1)
 truncate --size "$((kilobytes * 5 / 4 + files * 4 + 32768))K" "$2"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kernel.sh 6.1|6.12 FOLDER: Debian's cloud kernel of that series, as FOLDER/vmlinuz, with the initramfs that finds the
 # disks, FOLDER/initrd, and all its modules, FOLDER/modules.ext4. Nothing is installed.
-set -eu
+set -eu -o pipefail
 series=$1 folder=$2 here=$(dirname "$(readlink -f "$0")")
 # The console is where virtio_console's ports, and so the command's output, come from.
 needed=(virtio_pci virtio_blk virtio_console ext4)

@@ -9,11 +9,9 @@ import {
   CTA_ZONE,
   IPCTNL_MSG_CT_NEW,
 } from '../linux.js'
-import { AttributeReader } from '../netlink/attribute.js'
-import { MalformedMessage } from '../netlink/errors.js'
 import type { Message } from '../netlink/message.js'
-import { conntrackType, NFGENMSG } from './message.js'
-import { readTuple, type Tuple } from './tuple.js'
+import { attributesOf } from './message.js'
+import { namesOneOf, readTuple, type Tuple } from './tuple.js'
 
 export interface Connection {
   /** The first packet's direction. */
@@ -33,10 +31,8 @@ export interface Connection {
 
 /** Undefined for a connection that is not IPv4. @throws MalformedMessage */
 export function decodeConnection(message: Message): Connection | undefined {
-  const { bytes, payload, type } = message
-  if (type !== conntrackType(IPCTNL_MSG_CT_NEW)) throw new MalformedMessage(`message of type ${type}`, 4)
-  const attributes = new AttributeReader(bytes, payload + NFGENMSG)
-  if (bytes[payload] !== AF_INET) return undefined
+  const attributes = attributesOf(message, IPCTNL_MSG_CT_NEW)
+  if (message.bytes[message.payload] !== AF_INET) return undefined
   let original: Tuple | undefined
   let reply: Tuple | undefined
   let tuple: Buffer | undefined
@@ -73,4 +69,18 @@ export function decodeConnection(message: Message): Connection | undefined {
     throw attributes.malformed('a connection without its tuples and id')
   }
   return { original, reply, id, zone, mark, status, tuple }
+}
+
+/**
+ * Whether one of the addresses, as numbers, is source or destination of either direction. Of a table of a hundred thousand
+ * connections few are wanted, and this takes a tenth of the time that decoding takes. @throws MalformedMessage
+ */
+export function isConnectionOf(addresses: ReadonlySet<number>, message: Message): boolean {
+  const attributes = attributesOf(message, IPCTNL_MSG_CT_NEW)
+  if (message.bytes[message.payload] !== AF_INET) return false
+  while (attributes.next()) {
+    const isTuple = attributes.type === CTA_TUPLE_ORIG || attributes.type === CTA_TUPLE_REPLY
+    if (isTuple && namesOneOf(addresses, attributes.nested())) return true
+  }
+  return false
 }

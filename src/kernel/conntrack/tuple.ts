@@ -39,6 +39,18 @@ export function readTuple(attributes: AttributeReader): Tuple {
   return { ...addresses, ...protocol }
 }
 
+/** Whether its source or destination is one of these, as numbers. @throws MalformedMessage */
+export function namesOneOf(addresses: ReadonlySet<number>, attributes: AttributeReader): boolean {
+  while (attributes.next()) {
+    if (attributes.type !== CTA_TUPLE_IP) continue
+    const ends = attributes.nested()
+    while (ends.next()) {
+      if ((ends.type === CTA_IP_V4_SRC || ends.type === CTA_IP_V4_DST) && addresses.has(ends.u32be())) return true
+    }
+  }
+  return false
+}
+
 function readAddresses(attributes: AttributeReader): Pick<Tuple, 'source' | 'destination'> {
   let source: string | undefined
   let destination: string | undefined

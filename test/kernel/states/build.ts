@@ -21,6 +21,11 @@ link() { # NAME [PEER]
   ip link add "$1" type veth peer name "\${2:-$1.p}"
 }
 
+# A link that is neither a bridge nor a veth, of whichever kind this kernel knows.
+other_kind() { # NAME
+  ip link add "$1" type dummy 2>/dev/null || ip link add "$1" type ifb 2>/dev/null || ip tuntap add "$1" mode tap
+}
+
 bridge() { # NAME [ADDRESS]...
   local name=$1 address; shift
   ip link add "$name" type bridge

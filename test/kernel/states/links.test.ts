@@ -19,8 +19,7 @@ testStates([
   },
   {
     name: 'a foreign bridge: a port of another kind whose name would fit',
-    build: `${stopped}; ip link add veth9 type bridge; ip link add up type ifb; ip link del veth9
-      ip link set up name veth9; ip link set veth9 master $GLOBEX`,
+    build: `${stopped}; other_kind veth9; ip link set veth9 master $GLOBEX`,
     gone: workload(BILLING),
     addresses: ['10.128.3.9'],
     notices: foreign('port veth9'),

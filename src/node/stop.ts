@@ -1,0 +1,128 @@
+/**
+ * Stops one workload: the host veth first, which is synchronous, so that a sweep straight afterwards sees it gone; then the
+ * namespace. What it leaves is the sweep's.
+ */
+import type { Host } from '../kernel/host.js'
+import { processesIn } from '../kernel/netns.js'
+import { deleteLink, type Link } from '../kernel/rtnetlink/link.js'
+import { conclude, type Live } from './conclude.js'
+import { UsageError } from './errors.js'
+import type { NodeStateLock } from './guard.js'
+import type { ContainerNet } from './net.js'
+import { type Inside, readInside, strangerInside } from './site.js'
+import { recoverSubnet } from './subnet-recovery.js'
+import { readNode } from './view.js'
+import { Writer } from './writer.js'
+
+export interface StopOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What a stop came to. */
+export interface Stopped {
+  /** Null when it was not wired any more, or not yet. */
+  readonly address: string | null
+  readonly veth: string | null
+  /**
+   * deleted: the namespace is gone. held: its name is, but processes keep it open. absent: there was none of that name.
+   * untouched: it was stopped by its address.
+   */
+  readonly namespace: 'deleted' | 'held' | 'absent' | 'untouched'
+  /** Who holds it, as far as /proc tells. */
+  readonly processes: readonly number[]
+  readonly changes: readonly string[]
+  readonly elapsedMs: number
+}
+
+/**
+ * Stops the workload of that name. One that is not there is nothing to do, and told as such.
+ *
+ * @throws UsageError when the namespace of its name is somebody else's, ReadError, GuardError: then nothing was changed.
+ * @throws WiringError when it could not be stopped.
+ */
+export async function stop(
+  net: ContainerNet,
+  lock: NodeStateLock,
+  workload: string,
+  options: StopOptions = {},
+): Promise<Stopped> {
+  const started = performance.now()
+  lock.assertGuards(net)
+  const { host } = lock
+  const writer = new Writer(host, options.signal)
+  const live = await liveByAddress(host, net, options.signal)
+  const inside = await readInside(host, live, workload, options.signal)
+  if (inside === null) return stopped(started, writer, null, 'absent', [])
+  try {
+    refuseStranger(inside)
+    if (inside.hostEnd !== null) await deleteVeth(writer, inside.hostEnd)
+    await writer.change(`delete namespace ${inside.name}`, () => host.deleteNamespace(inside.name))
+    // Our own descriptor holds it too, and is no process that goes on.
+    const processes = (await processesIn(inside.opened.host.namespace)).filter((pid) => pid !== process.pid)
+    return stopped(started, writer, inside.live, processes.length > 0 ? 'held' : 'deleted', processes)
+  } finally {
+    inside.opened.host.close()
+  }
+}
+
+/**
+ * Stops whatever workload has that address, for when its namespace's name is gone already: its host veth goes.
+ *
+ * @throws as `stop` does.
+ */
+export async function stopAddress(
+  net: ContainerNet,
+  lock: NodeStateLock,
+  address: string,
+  options: StopOptions = {},
+): Promise<Stopped> {
+  const started = performance.now()
+  lock.assertGuards(net)
+  if (net.subnetOf(address)?.workloadOctet(address) == null)
+    throw new UsageError('--address', `${address} is no workload's address in ${net.range}`)
+  const writer = new Writer(lock.host, options.signal)
+  const found = (await liveByAddress(lock.host, net, options.signal)).get(address) ?? null
+  if (found !== null) await deleteVeth(writer, found.veth)
+  return stopped(started, writer, found, 'untouched', [])
+}
+
+async function liveByAddress(
+  host: Host,
+  net: ContainerNet,
+  signal: AbortSignal | undefined,
+): Promise<ReadonlyMap<string, Live>> {
+  const view = await readNode(host, net, { signal })
+  const subnet = recoverSubnet(view)
+  return subnet === null ? new Map() : conclude(view, subnet).live
+}
+
+function refuseStranger(inside: Inside): void {
+  const stranger = strangerInside(inside)
+  if (stranger === null) return
+  throw new UsageError(
+    'workload',
+    `namespace ${inside.name} was not made for a workload: ${stranger}`,
+    `if it is to go: ip netns del ${inside.name}`,
+  )
+}
+
+async function deleteVeth(writer: Writer, veth: Link): Promise<void> {
+  await writer.requests([deleteLink(veth.index, `delete ${veth.name}`)], ['ENODEV'])
+}
+
+function stopped(
+  started: number,
+  writer: Writer,
+  live: Live | null,
+  namespace: Stopped['namespace'],
+  processes: readonly number[],
+): Stopped {
+  return {
+    address: live?.address ?? null,
+    veth: live?.veth.name ?? null,
+    namespace,
+    processes,
+    changes: writer.done,
+    elapsedMs: Math.round((performance.now() - started) * 10) / 10,
+  }
+}

@@ -1,0 +1,437 @@
+/**
+ * Each read made to fail in turn: the pass changes nothing, and says which read it was. Which reads there are is not written
+ * down here: a pass is recorded, and every question of it is failed, in the first reading and in the confirming one.
+ */
+import { constants } from 'node:os'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Host, Ran } from '../../src/kernel/host.js'
+import { NetlinkError } from '../../src/kernel/netlink/errors.js'
+import type { Message } from '../../src/kernel/netlink/message.js'
+import type { ReadError, ReadErrorCode } from '../../src/node/errors.js'
+import { exitStatus, failureLine, failureOf, INCONCLUSIVE } from '../../src/report/failure.js'
+import {
+  type Call,
+  closingError,
+  cutShort,
+  type ExchangeFault,
+  failExchange,
+  failReadFile,
+  failRun,
+  interrupted,
+  object,
+  recording,
+  refused,
+  rejected,
+} from '../support/fake-host.js'
+import { TestNode } from '../support/node.js'
+import { difference, type Snapshot } from '../support/snapshot.js'
+import {
+  changesOf,
+  delegate,
+  INITECH,
+  isDump,
+  isRead,
+  isRequest,
+  isRun,
+  leftBehind,
+  machine,
+  nameOf,
+  pass,
+  question,
+  readError,
+  recorded,
+  UMBRELLA,
+} from './passes.js'
+
+const { EPERM, EINVAL, EIO, ENODEV, ENOENT } = constants.errno
+
+let node: TestNode
+let host: Host
+let untouched: Snapshot
+/** Every question to the kernel, in order. */
+let reads: Message[]
+
+beforeAll(async () => {
+  node = await TestNode.create()
+  await leftBehind(node)
+  // A node that holds rules in both back ends, so that both tools are run.
+  await node.run('iptables-legacy -t filter -A FORWARD -j ACCEPT')
+  host = await machine(node)
+  untouched = await node.snapshot()
+  const { calls, swept } = await recorded(host, { dryRun: true })
+  expect(swept).toMatchObject({ subnet: '10.128.3.0/24', addresses: expect.arrayContaining(['10.128.3.9']) })
+  reads = calls.filter(isRequest)
+})
+
+afterAll(async () => {
+  host.close()
+  await node[Symbol.asyncDispose]()
+})
+
+/** The pass that fails, which was not a dry run: what it changed, or tried to, is nothing. */
+async function failing(host: Host): Promise<ReadError> {
+  const calls: Call[] = []
+  const error = await readError(pass(recording(host, calls)))
+  expect(changesOf(calls)).toEqual([])
+  expect(exitStatus(error)).toBe(INCONCLUSIVE)
+  const line = failureLine(failureOf(error))
+  expect(line).toMatch(/^netsweep: [^\n]+\n$/)
+  expect(line).toContain(error.read)
+  return error
+}
+
+/** The host, whose tools answer as they did once: only what the kernel says matters then. */
+async function withToolsReplayed(host: Host): Promise<Host> {
+  const answers = new Map<string, Ran>()
+  for (const call of (await recorded(host, { dryRun: true })).calls.filter(isRun))
+    answers.set(call.command, await host.run(call.command, call.args))
+  return {
+    ...delegate(host),
+    run: async (command) => answers.get(command) ?? expect.fail(`${command} was not run before`),
+  }
+}
+
+/** The nth question that a pass asks fails, and the same question whenever it is asked again. */
+function failRead(host: Host, nth: number, fault: ExchangeFault): Host {
+  let asked = 0
+  let failed: string | undefined
+  const of = (request: Message): boolean => {
+    if (asked++ === nth) failed = question(request)
+    return question(request) === failed
+  }
+  return failExchange(host, { of }, fault)
+}
+
+/** A message that no read has asked for stands in the answer. */
+const rubbish: ExchangeFault = async (request, forward) => [
+  object(request, 0xfff, Buffer.alloc(4)),
+  ...(await forward()),
+]
+/** Its own answer, with an attribute that is longer than the message. */
+const malformed: ExchangeFault = async (request, forward) => {
+  const [first, ...rest] = await forward()
+  if (first === undefined) return expect.fail(`no answer to ${nameOf(request)}`)
+  const bytes = Buffer.from(first)
+  // Behind the largest family header the kernel puts at least one attribute; a closing message has none.
+  if (bytes.length < 48) return [object(request, 0xfff, Buffer.alloc(4)), first, ...rest]
+  bytes.writeUInt16LE(0xffff, bytes.readUInt16LE(4) === 20 ? 24 : bytes.readUInt16LE(4) === 16 ? 32 : 28)
+  return [bytes, ...rest]
+}
+
+interface Kind {
+  readonly what: string
+  readonly fault: ExchangeFault
+  readonly code: ReadErrorCode
+  readonly says: RegExp
+}
+
+/** For questions of any kind. */
+const ANY: readonly Kind[] = [
+  { what: 'refused', fault: refused(EPERM), code: 'PRIVILEGE', says: /EPERM/ },
+  {
+    what: 'refused with the kernel’s words',
+    fault: refused(EINVAL, 'Unsupported attribute'),
+    code: 'FAILED',
+    says: /EINVAL.*: Unsupported attribute$/,
+  },
+  { what: 'cut short', fault: cutShort, code: 'FAILED', says: /TRUNCATED/ },
+  { what: 'not answered', fault: async () => [], code: 'FAILED', says: /TRUNCATED/ },
+  { what: 'rubbish', fault: rubbish, code: 'FAILED', says: /MALFORMED/ },
+  { what: 'malformed', fault: malformed, code: 'FAILED', says: /MALFORMED/ },
+]
+/** For lists. */
+const LISTS: readonly Kind[] = [
+  { what: 'interrupted every time', fault: interrupted, code: 'INTERRUPTED', says: /in each of 5 tries$/ },
+  { what: 'ended by an error', fault: closingError(EIO, 'out of luck'), code: 'FAILED', says: /EIO.*: out of luck$/ },
+]
+
+/** The 253 questions for host veths by name are all alike: each gets one kind of failure, every other question all of them. */
+const isNamedVeth = (request: Message): boolean => /^link veth\d+$/.test(nameOf(request))
+
+async function failEach(host: Host, kind: Kind, cases: readonly number[]): Promise<void> {
+  for (const nth of cases) {
+    const request = reads[nth] as Message
+    const error = await failing(failRead(host, nth, kind.fault))
+    const what = `${kind.what}: ${nameOf(request)}`
+    expect({ what, read: error.read, code: error.code }).toEqual({ what, read: nameOf(request), code: kind.code })
+    expect(error.message, what).toMatch(kind.says)
+  }
+}
+
+test('a pass asks every kind of question that this file is about, most of them twice', () => {
+  const names = reads.map(nameOf)
+  const times = (pattern: RegExp): number => names.filter((name) => pattern.test(name)).length
+  expect(reads.every(isRead)).toBe(true)
+  expect(times(/^links of kind bridge$/)).toBe(2)
+  expect(times(/^link veth\d+$/)).toBe(2 * 253)
+  expect(times(/^ports of link/)).toBe(2 * 3)
+  expect(times(/^IPv4 addresses of link/)).toBe(2 * 4)
+  expect(times(/^IPv4 rules$/)).toBe(1)
+  expect(times(/^IPv4 proxy neighbours$/)).toBe(1)
+  expect(times(/^tc filters of link/)).toBe(4)
+  expect(times(/^IPv4 routes of table 254 out of link/)).toBe(4)
+  expect(times(/^IPv4 neighbours of link/)).toBe(4)
+  // Whether the bridges are still there, and the peer of the loose veth in either reading.
+  expect(times(/^link \d+$/)).toBe(4 + 2)
+  expect(times(new RegExp(`^link ${UMBRELLA}$`))).toBe(2)
+})
+
+describe('questions to the kernel', () => {
+  test.each([...ANY, ...LISTS])('$what', async (kind) => {
+    const replayed = await withToolsReplayed(host)
+    const cases = reads.flatMap((request, nth) => {
+      if (LISTS.includes(kind) && !isDump(request)) return []
+      return isNamedVeth(request) ? [] : [nth]
+    })
+    expect(cases.length).toBeGreaterThan(25)
+    await failEach(replayed, kind, cases)
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test('each host veth by its name', async () => {
+    const replayed = await withToolsReplayed(host)
+    const named = reads.flatMap((request, nth) => (isNamedVeth(request) ? [nth] : []))
+    for (const [i, kind] of ANY.entries())
+      await failEach(
+        replayed,
+        kind,
+        named.filter((_, at) => at % ANY.length === i),
+      )
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test('exchanges that do not come to an end, from each question on: the batch is named by its first', async () => {
+    const replayed = await withToolsReplayed(host)
+    const codes = { TIMEOUT: 'TIMEOUT', TRUNCATED: 'FAILED', ENOBUFS: 'FAILED', EPERM: 'PRIVILEGE' } as const
+    const cases = reads.flatMap((request, nth) => (isNamedVeth(request) && nth % 50 > 0 ? [] : [nth]))
+    for (const [i, nth] of cases.entries()) {
+      const [code, expected] = Object.entries(codes)[i % 4] as ['TIMEOUT', 'TIMEOUT']
+      const error = await failing(failRead(replayed, nth, rejected(new NetlinkError({ operation: 'x', code }))))
+      expect(error.code, nameOf(reads[nth] as Message)).toBe(expected)
+      const names = reads.slice(0, nth + 1).map(nameOf)
+      expect(names).toContain(error.read)
+      if (code === 'TIMEOUT') expect(error.hint).toMatch(/--timeout/)
+    }
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test('what is listed and is gone, every time it is looked at', async () => {
+    const replayed = await withToolsReplayed(host)
+    const cases = reads.flatMap((request, nth) =>
+      /^(IPv4 (addresses|routes)|ports) /.test(nameOf(request)) ? [nth] : [],
+    )
+    const presence = reads.findLastIndex((request, nth) => /^link \d+$/.test(nameOf(request)) && nth < reads.length / 2)
+    for (const nth of [...cases, presence]) {
+      const error = await failing(failRead(replayed, nth, refused(ENODEV)))
+      expect(error).toMatchObject({ read: nameOf(reads[nth] as Message), code: 'INTERRUPTED' })
+      expect(error.message).toMatch(/gone meanwhile, in each of 5 tries/)
+    }
+  })
+
+  test('an error that means "none" for one question means nothing for the others', async () => {
+    const replayed = await withToolsReplayed(host)
+    for (const [nth, request] of reads.entries()) {
+      if (!/^(IPv4 rules|IPv4 proxy|links of kind|tc filters|IPv4 neighbours)/.test(nameOf(request))) continue
+      for (const errno of [ENODEV, ENOENT])
+        expect(await failing(failRead(replayed, nth, refused(errno)))).toMatchObject({
+          read: nameOf(request),
+          code: 'FAILED',
+        })
+    }
+  })
+
+  test('a read that is interrupted, and then is not, is a read', async () => {
+    const replayed = await withToolsReplayed(host)
+    const lists = reads.flatMap((request, nth) => (isDump(request) ? [nth] : []))
+    for (const nth of lists.filter((_, i) => i % 3 === 0)) {
+      let times = 0
+      const once: ExchangeFault = (request, forward) => (times++ === 0 ? interrupted(request, forward) : forward())
+      const swept = await pass(failRead(replayed, nth, once), { dryRun: true })
+      expect(times).toBeGreaterThan(1)
+      expect(swept.bridges).toContain(INITECH)
+    }
+  })
+})
+
+test('many bridges: their routes come in one dump, and that one is not spared either', async () => {
+  await using crowded = await TestNode.create()
+  await crowded.run(`
+    ip link add yah0 type bridge; ip addr add 10.128.3.1/24 dev yah0; ip link set yah0 up
+    for digit in 1 2 3 4 5; do ip link add yah0-000000000$digit type bridge; done
+    ip route add 10.128.3.9 dev yah0`)
+  const own = await machine(crowded)
+  try {
+    const before = await crowded.snapshot()
+    const { calls } = await recorded(own, { dryRun: true })
+    const asked = calls.filter(isRequest)
+    const nth = asked.findIndex((request) => nameOf(request) === 'IPv4 routes of table 254')
+    expect(asked.filter((request) => nameOf(request).startsWith('IPv4 routes'))).toHaveLength(1)
+    for (const { fault, code } of [...ANY, ...LISTS]) {
+      const error = await failing(failRead(own, nth, fault))
+      expect(error).toMatchObject({ read: 'IPv4 routes of table 254', code })
+    }
+    expect(difference(before, await crowded.snapshot())).toEqual([])
+  } finally {
+    own.close()
+  }
+})
+
+describe('iptables-save', () => {
+  const ended = (fields: Partial<Ran>): Ran => ({
+    status: null,
+    signal: null,
+    code: null,
+    stdout: '',
+    stderr: '',
+    ...fields,
+  })
+  const tools = ['iptables-nft-save', 'iptables-legacy-save'] as const
+
+  interface Failure {
+    readonly what: string
+    readonly ran: Ran
+    readonly code: ReadErrorCode
+    readonly says: RegExp
+  }
+  const failures: Failure[] = [
+    { what: 'is not installed', ran: ended({ code: 'ENOENT' }), code: 'FAILED', says: /not installed/ },
+    { what: 'may not be run', ran: ended({ code: 'EACCES' }), code: 'PRIVILEGE', says: /EACCES/ },
+    {
+      what: 'lacks privileges',
+      ran: ended({
+        status: 4,
+        stderr: 'Could not fetch rule set generation id: Permission denied (you must be root)\n',
+      }),
+      code: 'PRIVILEGE',
+      says: /you must be root/,
+    },
+    {
+      what: 'fails',
+      ran: ended({ status: 1, stderr: 'out of luck\n' }),
+      code: 'FAILED',
+      says: /status 1: out of luck/,
+    },
+    { what: 'fails without a word', ran: ended({ status: 3 }), code: 'FAILED', says: /status 3/ },
+    { what: 'crashes', ran: ended({ signal: 'SIGSEGV' }), code: 'FAILED', says: /SIGSEGV/ },
+    { what: 'is killed', ran: ended({ signal: 'SIGKILL', stdout: '*mangle\n' }), code: 'FAILED', says: /SIGKILL/ },
+    { what: 'takes too long', ran: ended({ signal: 'timeout' }), code: 'TIMEOUT', says: /in time/ },
+    {
+      what: 'prints rubbish',
+      ran: ended({ status: 0, stdout: '\x7fELF\x01\x02\0\0' }),
+      code: 'FAILED',
+      says: /not understood/,
+    },
+    {
+      what: 'prints a usage',
+      ran: ended({ status: 0, stdout: 'usage: x [-t table]\n' }),
+      code: 'FAILED',
+      says: /line 1/,
+    },
+  ]
+
+  const broken = (host: Host, tool: string, ran: Ran | ((ran: Ran) => Ran)): Host =>
+    failRun(
+      failRun(host, { of: 'iptables-save' }, async () => ended({ code: 'ENOENT' })),
+      { of: tool },
+      async (_call, forward) => (typeof ran === 'function' ? ran(await forward()) : ran),
+    )
+
+  describe.each(tools)('%s', (tool) => {
+    test.each(failures)('$what', async ({ ran, code, says }) => {
+      const error = await failing(broken(host, tool, ran))
+      expect(error.code).toBe(code)
+      expect(error.read).toMatch(new RegExp(`^${tool}( -t \\w+)?$`))
+      expect(error.message).toMatch(says)
+    })
+
+    test('is cut short, wherever in a table', async () => {
+      const { stdout } = await host.run(tool, [])
+      const cuts = [...stdout.matchAll(/\n/g)].map(({ index }) => index + 1)
+      let inside = 0
+      for (const cut of cuts.flatMap((end) => [end - 3, end])) {
+        // Between two tables there is nothing missing that could be told from what is not there.
+        const open = stdout.slice(0, cut).lastIndexOf('\n*') > stdout.slice(0, cut).lastIndexOf('\nCOMMIT\n')
+        if (!open || inside++ % 7 > 0) continue
+        const error = await failing(broken(host, tool, (ran) => ({ ...ran, stdout: stdout.slice(0, cut) })))
+        expect(error).toMatchObject({ code: 'FAILED', read: expect.stringContaining(tool) })
+      }
+      expect(inside).toBeGreaterThan(3)
+    })
+
+    test('calls one of the tables incompatible', async () => {
+      const remark = "# Table `filter' is incompatible, use 'nft' tool.\n"
+      const error = await failing(broken(host, tool, (ran) => ({ ...ran, stdout: ran.stdout + remark })))
+      expect(error.message).toMatch(/table filter is incompatible/)
+    })
+  })
+
+  test('the mend names the package, and the option that leaves the back end out', async () => {
+    const missing = ended({ code: 'ENOENT' })
+    expect((await failing(broken(host, 'iptables-nft-save', missing))).hint).toMatch(
+      /package `iptables`.*--iptables legacy/,
+    )
+    expect((await failing(broken(host, 'iptables-legacy-save', missing))).hint).toMatch(
+      /package `iptables`.*--iptables nft/,
+    )
+  })
+
+  test('one table alone that cannot be read is named', async () => {
+    for (const table of ['raw', 'mangle', 'filter']) {
+      const only = failRun(
+        host,
+        { of: ({ command, args }) => command === 'iptables-nft-save' && (args[1] ?? table) === table },
+        async () => ended({ status: 1, stderr: 'no\n' }),
+      )
+      expect((await failing(only)).read).toBe(`iptables-nft-save -t ${table}`)
+    }
+  })
+
+  test('a legacy table that the kernel lists and the tool does not print', async () => {
+    const error = await failing(broken(host, 'iptables-legacy-save', ended({ status: 0 })))
+    expect(error).toMatchObject({ code: 'FAILED', read: 'iptables-legacy-save' })
+    expect(error.message).toMatch(/table filter, which the kernel lists/)
+  })
+
+  test('what nothing here needs stands in nobody’s way: nat that cannot be parsed', async () => {
+    const whole = failRun(
+      host,
+      { of: ({ command, args }) => command === 'iptables-nft-save' && args.length === 0 },
+      async () => ended({ status: 3, stderr: 'iptables-save: parser error in nat\n' }),
+    )
+    expect((await pass(whole, { dryRun: true })).bridges).toContain(INITECH)
+    const remark = "# Table `nat' is incompatible, use 'nft' tool.\n"
+    const odd = broken(host, 'iptables-nft-save', (ran) => ({ ...ran, stdout: ran.stdout + remark }))
+    expect((await pass(odd, { dryRun: true })).bridges).toContain(INITECH)
+  })
+
+  describe('the list of legacy tables', () => {
+    const coded = (code: string) => Object.assign(new Error(code), { code })
+    const list = '/proc/thread-self/net/ip_tables_names'
+
+    test.each([
+      ['EACCES', 'PRIVILEGE'],
+      ['EPERM', 'PRIVILEGE'],
+      ['EIO', 'FAILED'],
+    ])('cannot be read: %s', async (code, expected) => {
+      const error = await failing(failReadFile(host, { of: list }, rejected(coded(code))))
+      expect(error).toMatchObject({ read: list, code: expected, hint: expect.stringContaining('--iptables nft') })
+      expect(error.message).toContain(code)
+    })
+
+    test('is not there, and nothing else of /proc either', async () => {
+      const error = await failing(failReadFile(host, { of: () => true }, rejected(coded('ENOENT'))))
+      expect(error).toMatchObject({ read: list, code: 'FAILED' })
+    })
+
+    test('is not asked for with --iptables nft', async () => {
+      const unreadable = failReadFile(host, { of: () => true }, rejected(coded('EACCES')))
+      const { ContainerNet } = await import('../../src/node/net.js')
+      const swept = await pass(unreadable, { dryRun: true }, new ContainerNet({ iptables: 'nft' }))
+      expect(swept.bridges).toContain(INITECH)
+    })
+  })
+
+  test('after all of that the node is as it was', async () => {
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+})
