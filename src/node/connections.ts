@@ -1,6 +1,6 @@
 /** The tracked connections of addresses: a connection outlives its address, and would pass for the next owner's. */
 import type { Connection } from '../kernel/conntrack/connection.js'
-import { connectionsOf } from '../kernel/conntrack/conntrack.js'
+import { connectionCount, connectionsOf } from '../kernel/conntrack/conntrack.js'
 import type { Host } from '../kernel/host.js'
 import { ReadError } from './errors.js'
 import { type ReadOptions, readLists } from './read.js'
@@ -18,6 +18,9 @@ export async function readConnections(
   const wanted = new Set(addresses)
   const found = new Map<string, Connection[]>()
   try {
+    // Listing walks a table that all namespaces share, even for one that tracks nothing.
+    const [[count]] = await readLists(host, [connectionCount()], { ...options, protocol: 'netfilter' })
+    if (count === 0) return found
     const [connections] = await readLists(host, [connectionsOf(addresses)], { ...options, protocol: 'netfilter' })
     for (const connection of connections) {
       const { original, reply } = connection

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExchangeOptions, Host } from '../kernel/host.js'
+import { NLM_F_DUMP } from '../kernel/linux.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
@@ -51,8 +52,10 @@ export type Lists<R extends readonly Request<unknown>[]> = {
 }
 
 export interface ReadOptions extends ExchangeOptions {
-  /** Errnos by name that mean: there is none, an empty list. */
+  /** Errnos by name that mean, in answer to a question for one object: there is none. A list is never absent. */
   readonly absent?: readonly string[]
+  /** Errnos by name that mean, in answer to a question for a list: it is empty. */
+  readonly empty?: readonly string[]
   /** Errnos by name that mean: what was asked about has gone since it was listed. */
   readonly gone?: readonly string[]
 }
@@ -61,7 +64,7 @@ export interface ReadOptions extends ExchangeOptions {
 export async function readLists<const R extends readonly Request<unknown>[]>(
   host: Host,
   requests: R,
-  { absent = [], gone = [], ...options }: ReadOptions = {},
+  { absent = [], empty = [], gone = [], ...options }: ReadOptions = {},
 ): Promise<Lists<R>> {
   let replies: readonly Reply<unknown>[]
   try {
@@ -71,9 +74,9 @@ export async function readLists<const R extends readonly Request<unknown>[]>(
     throw error
   }
   const lists = replies.map(({ items, error, interrupted }, i) => {
-    const what = requests[i]?.what ?? ''
+    const { what = '', flags = 0 } = requests[i] ?? {}
     if (error !== null) {
-      if (absent.includes(error.code)) return []
+      if (((flags & NLM_F_DUMP) === NLM_F_DUMP ? empty : absent).includes(error.code)) return []
       if (gone.includes(error.code)) throw new Stale(what, 'what it is about has gone meanwhile')
       throw readError(what, error)
     }

@@ -48,7 +48,7 @@ export async function readInside(
       const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST, device: eth0.index }
       const [addresses, out] = await readLists(opened.host, [addressesOf(eth0.index), routes(main)], {
         signal,
-        absent: ['ENOENT'],
+        empty: ['ENOENT'],
         gone: ['ENODEV'],
       })
       return { links, eth0, addresses, routes: out }

@@ -119,7 +119,7 @@ async function readKernel(host: Host, net: ContainerNet, options: ViewOptions): 
     indexes.map((index) => arpFiltersOf(index, GRANT_FILTER_PREF)),
     options,
   )
-  const hostRoutes = await readLists(host, routeDumps(indexes), { ...options, absent: ['ENOENT'], gone: ['ENODEV'] })
+  const hostRoutes = await readLists(host, routeDumps(indexes), { ...options, empty: ['ENOENT'], gone: ['ENODEV'] })
   // A link that has gone answers a filter dump with an empty list: only now is it known that none had.
   await assertPresent(host, indexes, options)
   return { links, routes: hostRoutes.flat(), rules, proxies: proxyEntries, filters: filters.flat() }

@@ -19,7 +19,7 @@ import { openHost } from '../../src/kernel/linux-host.js'
 import { AttributeReader } from '../../src/kernel/netlink/attribute.js'
 import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
 import { ContainerNet } from '../../src/node/net.js'
-import { type Call, type RunCall, recording } from '../support/fake-host.js'
+import { type Call, delegate, type RunCall, recording } from '../support/fake-host.js'
 import type { TestNode } from '../support/node.js'
 
 export const ACME = 'yah0-6jgfqfdnu6'
@@ -54,17 +54,6 @@ export async function recorded(
   return { calls, swept }
 }
 
-export function delegate(host: Host): Host {
-  return {
-    namespace: host.namespace,
-    exchange: (requests, options) => host.exchange(requests, options),
-    run: (command, args, options) => host.run(command, args, options),
-    readFile: (path) => host.readFile(path),
-    namespaceNames: (options) => host.namespaceNames(options),
-    close: () => host.close(),
-  }
-}
-
 /** Calls something before each exchange, run and reading of a file: with the requests of the exchange, or none. */
 export function before(
   host: Host,
@@ -85,8 +74,13 @@ export function before(
 
 export const isRequest = (call: Call): call is Message => 'type' in call
 export const isRun = (call: Call): call is RunCall => 'command' in call
-/** RTM_GET… are the third of each four. */
-export const isRead = ({ type }: Message): boolean => type % 4 === 2
+/** RTM_GET… are the third of each four; of conntrack's (linux/netfilter/nfnetlink_conntrack.h) NEW and DELETE change something. */
+export const isRead = ({ type }: Message): boolean =>
+  type < NETFILTER ? type % 4 === 2 : ![0, 2].includes(type - NETFILTER)
+/** NFNL_SUBSYS_CTNETLINK << 8 */
+const NETFILTER = 0x100
+const IPCTNL_MSG_CT_GET = 1
+const IPCTNL_MSG_CT_GET_STATS = 5
 export const isDump = ({ flags }: Message): boolean => (flags & NLM_F_DUMP) === NLM_F_DUMP
 export const isRestore = (call: Call): boolean => isRun(call) && call.command.endsWith('-restore')
 
@@ -108,7 +102,8 @@ export const RTM_GETTFILTER = 46
  */
 export function nameOf(request: Message): string {
   const { bytes, payload, type } = request
-  const index = bytes.readInt32LE(payload + 4)
+  // Of conntrack's there is a family header of four bytes, and no link.
+  const index = type < NETFILTER ? bytes.readInt32LE(payload + 4) : 0
   switch (type) {
     case RTM_GETLINK: {
       const found = attributes(request, 16)
@@ -138,6 +133,10 @@ export function nameOf(request: Message): string {
     }
     case RTM_GETTFILTER:
       return `tc filters of link ${index}`
+    case NETFILTER | IPCTNL_MSG_CT_GET:
+      return 'tracked connections'
+    case NETFILTER | IPCTNL_MSG_CT_GET_STATS:
+      return 'number of tracked connections'
   }
   return expect.fail(`a read without a name: ${question(request)}`)
 }
@@ -166,6 +165,10 @@ export async function leftBehind(node: TestNode): Promise<void> {
   await deploy('billing', 9, 'globex', 'acme/prod/api')
   await deploy('lone', 11, 'initech')
   await deploy('gone', 12, 'umbrella')
+  // A connection that outlives its address, and this test.
+  await node.run(`
+    sysctl -qw net.netfilter.nf_conntrack_udp_timeout=3600
+    nsenter --net=/run/netns/old bash -c 'echo hello >/dev/udp/10.128.3.1/9'`)
   await stop(node, 'old', 8)
   await stop(node, 'billing', 9)
   await stop(node, 'lone', 11)
@@ -173,8 +176,8 @@ export async function leftBehind(node: TestNode): Promise<void> {
   await node.run(`
     ip link del ${UMBRELLA}
     ip link add veth77 type veth peer name vethc77
-    ip neigh add 10.128.3.8 lladdr 02:00:00:00:00:08 dev ${ACME} nud stale
-    ip neigh add 10.128.3.7 lladdr 02:00:00:00:00:07 dev ${ACME} nud stale`)
+    ip neigh replace 10.128.3.8 lladdr 02:00:00:00:00:08 dev ${ACME} nud stale
+    ip neigh replace 10.128.3.7 lladdr 02:00:00:00:00:07 dev ${ACME} nud stale`)
 }
 
 export const INITECH = 'yah0-as5kg51euo'

@@ -2,17 +2,23 @@
  * Each read made to fail in turn: the pass changes nothing, and says which read it was. Which reads there are is not written
  * down here: a pass is recorded, and every question of it is failed, in the first reading and in the confirming one.
  */
-import { constants } from 'node:os'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { constants, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Host, Ran } from '../../src/kernel/host.js'
+import { NLMSG_DONE, NLMSG_HDRLEN, RTM_NEWADDR, RTM_NEWLINK } from '../../src/kernel/linux.js'
 import { NetlinkError } from '../../src/kernel/netlink/errors.js'
 import type { Message } from '../../src/kernel/netlink/message.js'
 import type { ReadError, ReadErrorCode } from '../../src/node/errors.js'
 import { exitStatus, failureLine, failureOf, INCONCLUSIVE } from '../../src/report/failure.js'
+import { call } from '../commands/call.js'
 import {
   type Call,
   closingError,
   cutShort,
+  delegate,
   type ExchangeFault,
   failExchange,
   failReadFile,
@@ -27,7 +33,6 @@ import { TestNode } from '../support/node.js'
 import { difference, type Snapshot } from '../support/snapshot.js'
 import {
   changesOf,
-  delegate,
   INITECH,
   isDump,
   isRead,
@@ -43,6 +48,7 @@ import {
   UMBRELLA,
 } from './passes.js'
 
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 const { EPERM, EINVAL, EIO, ENODEV, ENOENT } = constants.errno
 
 let node: TestNode
@@ -107,14 +113,15 @@ const rubbish: ExchangeFault = async (request, forward) => [
   object(request, 0xfff, Buffer.alloc(4)),
   ...(await forward()),
 ]
-/** Its own answer, with an attribute that is longer than the message. */
+/** Its own answer, with a first attribute that is longer than the message. */
 const malformed: ExchangeFault = async (request, forward) => {
-  const [first, ...rest] = await forward()
-  if (first === undefined) return expect.fail(`no answer to ${nameOf(request)}`)
+  const answer = await forward()
+  const [first, ...rest] = answer
+  const type = first?.readUInt16LE(4) ?? NLMSG_DONE
+  if (first === undefined || type <= NLMSG_DONE) return rubbish(request, async () => answer)
+  const familyHeader = { [RTM_NEWLINK]: 16, [RTM_NEWADDR]: 8 }[type] ?? (type < 0x100 ? 12 : 4)
   const bytes = Buffer.from(first)
-  // Behind the largest family header the kernel puts at least one attribute; a closing message has none.
-  if (bytes.length < 48) return [object(request, 0xfff, Buffer.alloc(4)), first, ...rest]
-  bytes.writeUInt16LE(0xffff, bytes.readUInt16LE(4) === 20 ? 24 : bytes.readUInt16LE(4) === 16 ? 32 : 28)
+  bytes.writeUInt16LE(0xffff, NLMSG_HDRLEN + familyHeader)
   return [bytes, ...rest]
 }
 
@@ -171,6 +178,7 @@ test('a pass asks every kind of question that this file is about, most of them t
   expect(times(/^tc filters of link/)).toBe(4)
   expect(times(/^IPv4 routes of table 254 out of link/)).toBe(4)
   expect(times(/^IPv4 neighbours of link/)).toBe(4)
+  expect(times(/^(number of )?tracked connections$/)).toBe(2)
   // Whether the bridges are still there, and the peer of the loose veth in either reading.
   expect(times(/^link \d+$/)).toBe(4 + 2)
   expect(times(new RegExp(`^link ${UMBRELLA}$`))).toBe(2)
@@ -181,6 +189,8 @@ describe('questions to the kernel', () => {
     const replayed = await withToolsReplayed(host)
     const cases = reads.flatMap((request, nth) => {
       if (LISTS.includes(kind) && !isDump(request)) return []
+      // There EINVAL says that the kernel has no nf_conntrack_netlink, and nothing to list.
+      if (kind.says.test('EINVAL: Unsupported attribute') && /connections$/.test(nameOf(request))) return []
       return isNamedVeth(request) ? [] : [nth]
     })
     expect(cases.length).toBeGreaterThan(25)
@@ -220,7 +230,8 @@ describe('questions to the kernel', () => {
     const cases = reads.flatMap((request, nth) =>
       /^(IPv4 (addresses|routes)|ports) /.test(nameOf(request)) ? [nth] : [],
     )
-    const presence = reads.findLastIndex((request, nth) => /^link \d+$/.test(nameOf(request)) && nth < reads.length / 2)
+    const second = reads.findIndex((request) => nameOf(request).startsWith('IPv4 neighbours'))
+    const presence = reads.findLastIndex((request, nth) => nth < second && /^link \d+$/.test(nameOf(request)))
     for (const nth of [...cases, presence]) {
       const error = await failing(failRead(replayed, nth, refused(ENODEV)))
       expect(error).toMatchObject({ read: nameOf(reads[nth] as Message), code: 'INTERRUPTED' })
@@ -430,8 +441,76 @@ describe('iptables-save', () => {
       expect(swept.bridges).toContain(INITECH)
     })
   })
+})
 
-  test('after all of that the node is as it was', async () => {
-    expect(difference(untouched, await node.snapshot())).toEqual([])
+describe('the command', () => {
+  test('ends with 3 and one line on stderr that names the read, whichever it is', async () => {
+    const replayed = await withToolsReplayed(host)
+    const seen = new Set<string>()
+    for (const [nth, request] of reads.entries()) {
+      const kind = nameOf(request).replace(/ (veth)?\d+/g, '')
+      if (seen.has(kind)) continue
+      seen.add(kind)
+      const openNode = async () => ({ ...failRead(replayed, nth, refused(EIO)), close() {} })
+      const { status, stdout, stderr } = await call(['sweep'], { openNode })
+      expect({ kind, status, stdout }).toEqual({ kind, status: INCONCLUSIVE, stdout: '' })
+      expect(stderr).toMatch(/^netsweep: [^\n]+: EIO [^\n]+\n$/)
+      expect(stderr).toContain(`netsweep: ${nameOf(request)}: `)
+      const json = await call(['sweep', '--json'], { openNode })
+      expect(json.status).toBe(INCONCLUSIVE)
+      expect(json.json()).toMatchObject({ error: { code: 'FAILED', message: expect.stringContaining('EIO') } })
+    }
+    expect(seen.size).toBeGreaterThanOrEqual(10)
   })
+
+  /** The command as it was built, with a PATH that holds these tools and nothing else. */
+  async function withTools(tools: Readonly<Record<string, string>>, ...args: string[]) {
+    const folder = await mkdtemp(join(tmpdir(), 'tools-'))
+    try {
+      for (const [name, script] of Object.entries(tools)) await writeFile(join(folder, name), script, { mode: 0o755 })
+      return await node.exec('env', [`PATH=${folder}`, process.execPath, CLI, 'sweep', ...args])
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  }
+
+  const nft = 'iptables-nft-save'
+  test.each([
+    ['not installed', {}, /^netsweep: iptables-nft-save: not installed; install the package `iptables`/],
+    ['failing', { [nft]: '#!/bin/sh\necho "out of luck" >&2; exit 1' }, /iptables-nft-save.*status 1: out of luck/],
+    ['killed', { [nft]: '#!/bin/sh\nkill -9 $$' }, /iptables-nft-save.*SIGKILL/],
+    ['crashing', { [nft]: '#!/bin/sh\nkill -11 $$' }, /iptables-nft-save.*SIGSEGV/],
+    ['printing rubbish', { [nft]: '#!/bin/sh\necho hello' }, /iptables-nft-save.*not understood/],
+    ['cut short', { [nft]: '#!/bin/sh\necho "*mangle"; echo ":PREROUTING ACCEPT [0:0]"' }, /cut short/],
+    [
+      'calling a table incompatible',
+      { [nft]: "#!/bin/sh\necho \"# Table \\`mangle' is incompatible, use 'nft' tool.\"" },
+      /table mangle is incompatible/,
+    ],
+    ['no program at all', { [nft]: 'hello' }, /iptables-nft-save/],
+  ])('iptables-save %s', async (_, tools, says) => {
+    const { status, stdout, stderr } = await withTools(tools)
+    expect({ status, stdout }).toEqual({ status: INCONCLUSIVE, stdout: '' })
+    expect(stderr).toMatch(/^netsweep: [^\n]+\n$/)
+    expect(stderr).toMatch(says)
+  })
+
+  test('iptables-save that does not end', async () => {
+    const { status, stderr } = await withTools({ [nft]: '#!/bin/sh\nwhile :; do :; done' }, '--timeout', '0.5')
+    expect(status).toBe(INCONCLUSIVE)
+    expect(stderr).toMatch(/^netsweep: iptables-nft-save: did not end in time[^\n]*\n$/)
+  })
+
+  test('the legacy tool missing where the kernel lists legacy tables: the mend leaves it out', async () => {
+    const real = (await node.run(`command -v ${nft}`)).trim()
+    const tools = { [nft]: `#!/bin/sh\nexec ${real} "$@"` }
+    const { status, stderr } = await withTools(tools)
+    expect(status).toBe(INCONCLUSIVE)
+    expect(stderr).toMatch(/^netsweep: iptables-legacy-save: not installed; .*--iptables nft/)
+    expect(await withTools(tools, '--iptables', 'nft', '--dry-run')).toMatchObject({ status: 0, stderr: '' })
+  })
+})
+
+test('after all of that the node is as it was', async () => {
+  expect(difference(untouched, await node.snapshot())).toEqual([])
 })

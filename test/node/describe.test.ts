@@ -62,9 +62,7 @@ test('a command for iptables is quoted for a shell', () => {
 })
 
 test('any text comes back from a shell as it was', () => {
-  const text = fc
-    .string({ unit: 'binary', maxLength: 20 })
-    .filter((text) => !text.includes('\0') && text.isWellFormed())
+  const text = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((text) => !text.includes('\0'))
   const texts = fc.sample(text, { numRuns: 200, seed: 7 })
   const script = `printf '%s\\0' ${texts.map(shellQuote).join(' ')}`
   expect(execFileSync('sh', ['-c', script]).toString().split('\0').slice(0, -1)).toEqual(texts)

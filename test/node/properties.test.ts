@@ -260,6 +260,7 @@ test('the order of docs/sweep.md, each object once', () => {
         if (step.action === 'delete-link') return [step.link]
         if (step.action === 'delete-rule') return [step.rule]
         if (step.action === 'delete-route') return [step.route]
+        if (step.action === 'delete-conntrack') return [...step.connections]
         return [step.action === 'delete-filter' ? step.filter : step.neighbour]
       })
       expect(new Set(objects).size).toBe(objects.length)

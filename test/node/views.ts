@@ -9,7 +9,7 @@ import type { Rule } from '../../src/kernel/rtnetlink/rule.js'
 import type { Filter } from '../../src/kernel/tc.js'
 import { ContainerNet } from '../../src/node/net.js'
 import { Subnet } from '../../src/node/subnet.js'
-import type { LinkReading, NodeView, OwnBridge } from '../../src/node/view.js'
+import type { Confirmation, LinkReading, NodeView, OwnBridge } from '../../src/node/view.js'
 
 export const NET = new ContainerNet()
 export const SUBNET = Subnet.containing('10.128.3.0')
@@ -235,6 +235,11 @@ export function view(links: LinkReading, more: Partial<NodeView> = {}): NodeView
 }
 
 /** The view, with its links read a second time. */
-export function confirmed(view: NodeView, links = view.links, neighbours: readonly Neighbour[] = []): NodeView {
-  return { ...view, confirmed: { links, neighbours } }
+export function confirmed(
+  view: NodeView,
+  links = view.links,
+  neighbours: readonly Neighbour[] = [],
+  connections: Confirmation['connections'] = new Map(),
+): NodeView {
+  return { ...view, confirmed: { links, neighbours, connections } }
 }

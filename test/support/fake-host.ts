@@ -247,7 +247,8 @@ function runCall(command: string, args: readonly string[], options: { readonly i
   return { command, args, ...(options.input === undefined ? {} : { input: options.input }) }
 }
 
-function delegate(host: Host): Host {
+/** A host of its own that does what that one does: to be spread, with a call of another kind in it. */
+export function delegate(host: Host): Host {
   return {
     namespace: host.namespace,
     exchange: (requests, options) => host.exchange(requests, options),

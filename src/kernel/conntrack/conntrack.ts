@@ -28,7 +28,8 @@ export function connectionCount(): Request<number> {
   return {
     what: 'number of tracked connections',
     type: conntrackType(IPCTNL_MSG_CT_GET_STATS),
-    flags: 0,
+    // The answer claims to be one of several (NLM_F_MULTI), and none of them says that it is the last.
+    flags: NLM_F_ACK,
     payload: ipv4Header(),
     decode(message) {
       const attributes = attributesOf(message, IPCTNL_MSG_CT_GET_STATS)
@@ -45,8 +46,8 @@ export function connectionCount(): Request<number> {
  * The kernel sends all that it tracks, and the rest is left out here. Its own filter (CTA_FILTER) knows one address in one place:
  * it would walk the table four times for each address.
  */
-export function connectionsOf(addresses: Iterable<string>): Request<Connection> {
-  const wanted = new Set(Array.from(addresses, numberOf))
+export function connectionsOf(addresses: readonly string[]): Request<Connection> {
+  const wanted = new Set(addresses.map(numberOf))
   return {
     what: 'tracked connections',
     type: conntrackType(IPCTNL_MSG_CT_GET),

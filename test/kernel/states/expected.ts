@@ -20,9 +20,28 @@ export function minus(from: readonly string[], other: readonly string[]): string
   })
 }
 
+/**
+ * The lines that go and those that come when `gone` is removed: a rule that stays and names a link that goes is shown
+ * with `[detached]` from then on.
+ */
+export function changes(dump: readonly string[], gone: readonly string[]): Pick<Changes, 'gone' | 'came'> {
+  const links = goneLinks(gone)
+  const named = minus(dump, gone).filter(
+    (line) => line.startsWith('rule ') && links.some((name) => `${line} `.includes(` iif ${name} `)),
+  )
+  return {
+    gone: [...gone, ...named],
+    came: named.map((line) => line.replace(/ iif (\S+)/, ' iif $1 [detached]')),
+  }
+}
+
+function goneLinks(gone: readonly string[]): string[] {
+  return gone.flatMap((line) => /^link (\S+):$/.exec(line)?.[1] ?? [])
+}
+
 /** What changed beyond the expected, what did not although it was expected to, and what lost its place. */
 export function unexplained(before: Snapshot, after: Snapshot, changes: Changes): string[] {
-  const links = changes.gone.flatMap((line) => /^link (\S+):$/.exec(line)?.[1] ?? [])
+  const links = goneLinks(changes.gone)
   const isPartial = before.get('ip nft')?.some((line) => line.startsWith('# iptables-nft-save ended')) === true
   const expected = [
     ...changes.gone.map((line) => inSnapshot(line, '-', changes.backend)),
@@ -71,7 +90,7 @@ function isLinksOwn(line: string, links: readonly string[]): boolean {
 }
 
 /** `nft list ruleset` spells rules in its own way, so they are counted: each rule of iptables-nft has one counter. */
-function nftablesUnexplained(before: Snapshot, after: Snapshot, { gone, came, backend }: Changes): string[] {
+function nftablesUnexplained(before: Snapshot, after: Snapshot, { gone, backend }: Changes): string[] {
   const changed = difference(before, after).filter((line) => line.startsWith('nftables: '))
   const isRule = (line: string): boolean => /\bcounter\b/.test(line)
   const count = (lines: readonly string[]): number =>
@@ -79,7 +98,7 @@ function nftablesUnexplained(before: Snapshot, after: Snapshot, { gone, came, ba
   const removed = changed.filter((line) => line.startsWith('nftables: - '))
   const rest = changed.filter((line) => !isRule(line) && !/^nftables: - \t(chain yah-(id|gr)-\S+ \{|\})$/.test(line))
   if (removed.filter(isRule).length !== count(gone)) rest.push(`nftables: ${removed.length} lines gone`)
-  return came.some((line) => TABLE.test(line)) ? [] : rest
+  return rest
 }
 
 /** Rules are tried in their order: what stays has to stay in its place. */

@@ -7,7 +7,7 @@ import { type Backend, TestNode } from '../../support/node.js'
 import type { Environment } from '../../support/process.js'
 import { difference } from '../../support/snapshot.js'
 import { WORDS } from './build.js'
-import { minus, unexplained } from './expected.js'
+import { changes, minus, unexplained } from './expected.js'
 import { type By, type Pass, sweep } from './pass.js'
 
 export interface State {
@@ -23,8 +23,6 @@ export interface State {
   readonly by?: By
   /** The lines of the dump that a sweep takes away, as often as they go: the rest stays as it is. Default: none. */
   readonly gone?: readonly string[]
-  /** Lines that are there after the sweep and were not before: a kept rule whose interface went shows as detached. */
-  readonly came?: readonly string[]
   /** Neighbours that go, as `ip neigh` prints them; those of a bridge that goes are not listed. */
   readonly neighbours?: readonly string[]
   /** Whether the rules of both back ends are looked at; those of legacy are then marked `legacy` in `gone`. */
@@ -66,11 +64,11 @@ async function hold(state: State, backend: Backend): Promise<void> {
 
   const swept = await pass(node, state, false)
   const after = { dump: await dumpOf(node, state), snapshot: await node.snapshot() }
-  const { gone = [], came = [], neighbours = [] } = state
-  expect(minus(gone, before.dump), 'expected to go, and not there before').toEqual([])
+  expect(minus(state.gone ?? [], before.dump), 'expected to go, and not there before').toEqual([])
+  const { gone, came } = changes(before.dump, state.gone ?? [])
   expect(after.dump).toEqual([...minus(before.dump, gone), ...came].sort())
-  const changes = { gone, came, neighbours, backend }
-  expect(unexplained(before.snapshot, after.snapshot, changes), 'changed, and not expected to').toEqual([])
+  const neighbours = state.neighbours ?? []
+  expect(unexplained(before.snapshot, after.snapshot, { gone, came, neighbours, backend }), 'changed, and not expected to').toEqual([])
   assertReport(state, dry, swept)
 
   const again = await pass(node, state, false)
