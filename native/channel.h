@@ -46,6 +46,9 @@ class Channel {
    */
   Exchanged exchange(Requests& requests, const Limits& limits);
 
+  /** Closes the socket, which keeps its network namespace alive. */
+  void close() { socket_.reset(); }
+
  private:
   struct Flight;
 

@@ -97,10 +97,13 @@ class Worker {
  private:
   std::shared_ptr<Job> next();
   void end(const std::function<bool(const Job&)>& isMeant, bool close);
-  void wake() { eventfd_write(event_.get(), 1); }
+  /** With the mutex held. */
+  void wake() {
+    if (event_.isOpen()) eventfd_write(event_.get(), 1);
+  }
 
   Channel channel_;
-  const Descriptor event_;
+  Descriptor event_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Job>> waiting_;
   std::shared_ptr<Job> running_;
@@ -112,6 +115,10 @@ void Worker::serve() {
     job->exchanged = channel_.exchange(job->requests, {job->deadline, job->cancelled, event_.get()});
     Job::settle(job);
   }
+  // Not left to the destructor: JavaScript may hold the closed socket for as long as it likes.
+  const std::lock_guard lock(mutex_);
+  channel_.close();
+  event_.reset();
 }
 
 /** Waits for the next exchange. Null when the socket is closed. */

@@ -1,14 +1,16 @@
 #!/usr/bin/env node
 /** The command: options in, exit status out. */
-import { readFileSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { type CommandDefinition, GLOBAL_OPTIONS, type OptionDefinition, optionName } from './commands/command.js'
 import { demo } from './commands/demo.js'
+import { deploy } from './commands/deploy.js'
 import { type Io, processIo } from './commands/io.js'
 import { lock } from './commands/lock.js'
 import { Settings, variable } from './commands/settings.js'
 import { show } from './commands/show.js'
+import { stop } from './commands/stop.js'
 import { sweep } from './commands/sweep.js'
 import { UsageError } from './node/errors.js'
 import { BrakeError } from './node/reconcile.js'
@@ -16,7 +18,7 @@ import { DONE, exitStatus, failureLine, failureOf } from './report/failure.js'
 import { createLog, LOG_LEVELS } from './report/log.js'
 import { styleOf } from './report/style.js'
 
-const COMMANDS: readonly CommandDefinition[] = [sweep, show, lock, demo]
+const COMMANDS: readonly CommandDefinition[] = [sweep, show, deploy, stop, lock, demo]
 
 /** Runs one command, and resolves to the exit status. `argv`: without the program's name. Never rejects. */
 export async function main(argv: readonly string[], given: Partial<Io> = {}): Promise<number> {
@@ -64,8 +66,9 @@ const ENVIRONMENT_HELP = `Each option can also be set by an environment variable
 const STATUS_HELP = `Exit status: 0 done; 1 incomplete; 2 the call is wrong; 3 inconclusive, nothing was changed; 4 somebody else
 held the node-state lock, nothing was changed.`
 
-function commanderOption({ flags, description, hidden = false }: OptionDefinition): Option {
-  return new Option(flags, description).hideHelp(hidden)
+function commanderOption({ flags, description, hidden = false, repeated = false }: OptionDefinition): Option {
+  const option = new Option(flags, description).hideHelp(hidden)
+  return repeated ? option.argParser((value, before: string[] = []) => [...before, value]) : option
 }
 
 interface Call {
@@ -76,10 +79,10 @@ interface Call {
 }
 
 async function runCommand(command: CommandDefinition, { io, argv, options, operands }: Call): Promise<number> {
-  const given = new Map<string, string | true>()
+  const given = new Map<string, string | true | readonly string[]>()
   for (const name of [...GLOBAL_OPTIONS, ...command.options].map(optionName)) {
     const value = options[name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())]
-    if (typeof value === 'string' || value === true) given.set(name, value)
+    if (typeof value === 'string' || value === true || Array.isArray(value)) given.set(name, value)
   }
   const settings = new Settings(given, io.env)
   const log = createLog(settings.choice('log-level', LOG_LEVELS) ?? 'warn', io.stderr, styleOf(io.stderr, io.env))
@@ -139,7 +142,7 @@ function readVersion(): string {
 /** Whether Node was started with this file, by whatever symbolic link. */
 function isEntryPoint(): boolean {
   const started = process.argv[1]
-  return started !== undefined && realpathSync(started) === fileURLToPath(import.meta.url)
+  return started !== undefined && existsSync(started) && realpathSync(started) === fileURLToPath(import.meta.url)
 }
 
 if (isEntryPoint()) {

@@ -10,6 +10,8 @@ export interface OptionDefinition {
   readonly description: string
   /** Left out of the help. */
   readonly hidden?: boolean
+  /** May be given several times; its environment variable holds them separated by spaces. */
+  readonly repeated?: boolean
 }
 
 export interface Context {

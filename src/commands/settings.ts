@@ -12,8 +12,8 @@ const MAX_SECONDS = 2_147_483
 
 export class Settings {
   constructor(
-    /** What the command line said, by option: a text, or true for one that takes none. */
-    readonly given: ReadonlyMap<OptionName, string | true>,
+    /** What the command line said, by option: a text, true for one that takes none, all texts of one that is repeated. */
+    readonly given: ReadonlyMap<OptionName, string | true | readonly string[]>,
     readonly env: Readonly<Record<string, string | undefined>>,
   ) {}
 
@@ -25,7 +25,14 @@ export class Settings {
   text(option: OptionName): string | undefined {
     const value = this.given.get(option) ?? this.env[variable(option)]
     if (value === '') throw new UsageError(this.source(option), 'is empty')
-    return value === true ? undefined : value
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** All values of an option that may be repeated. */
+  list(option: OptionName): readonly string[] {
+    const given = this.given.get(option)
+    if (given !== undefined) return typeof given === 'object' ? given : []
+    return (this.env[variable(option)] ?? '').split(' ').filter((value) => value !== '')
   }
 
   isOn(option: OptionName): boolean {

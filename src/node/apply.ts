@@ -270,5 +270,6 @@ function failed(code: string, message: string): NonNullable<StepResult['error']>
 
 function failure(error: unknown): NonNullable<StepResult['error']> {
   if (error instanceof NetlinkError || error instanceof ReadError) return failed(error.code, error.message)
-  throw error
+  // A defect of ours; the rest is done, and it is told like any other failure.
+  return failed('INTERNAL', error instanceof Error ? error.message : String(error))
 }

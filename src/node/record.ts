@@ -48,6 +48,7 @@ export function undoScript(view: NodeView, plan: Plan): string {
   const lines = [
     '#!/bin/sh',
     `# What netsweep removed from ${plan.subnet}${view.net.netns ? ` in network namespace ${view.net.netns}` : ''}, to be put back.`,
+    ...enter(view.net.netns),
     'set -e',
     ...steps.flatMap((step) => (step.action === 'delete-link' ? bridge(view, step) : [])),
     ...steps.flatMap((step) => (step.action === 'delete-rule' ? [`ip rule add ${describeRule(step.rule)}`] : [])),
@@ -66,6 +67,13 @@ export function undoScript(view: NodeView, plan: Plan): string {
     }),
   ]
   return `${lines.join('\n')}\n`
+}
+
+/** The script goes where its state belongs, however it is called. */
+function enter(netns: string | undefined): string[] {
+  if (netns === undefined) return []
+  const path = shellQuote(netns.startsWith('/') ? netns : `/run/netns/${netns}`)
+  return [`[ "\${NETSWEEP_INSIDE:-}" ] || exec env NETSWEEP_INSIDE=1 nsenter --net=${path} -- sh "$0"`]
 }
 
 function bridge(view: NodeView, { link }: Extract<Step, { action: 'delete-link' }>): string[] {

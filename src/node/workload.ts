@@ -43,13 +43,14 @@ export function checkWorkload(
 ): Workload {
   const parsed = workloadSchema.safeParse(description)
   if (!parsed.success) {
-    const [issue] = parsed.error.issues
-    const field = issue?.path.length
-      ? issue.path.join('.')
-      : issue?.code === 'unrecognized_keys'
-        ? issue.keys[0]
-        : 'workload'
-    throw new UsageError(options(field ?? 'workload'), issue?.message ?? 'is not understood')
+    const { issues } = parsed.error
+    // A misspelt field first: what it stands for is missing too.
+    const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
+    if (issue?.code === 'unrecognized_keys') throw new UsageError(options(issue.keys[0] ?? ''), 'unknown field')
+    const field = issue?.path.join('.') || 'workload'
+    const [name] = issue?.path ?? []
+    const isMissing = name !== undefined && !Object.hasOwn(Object(description), name)
+    throw new UsageError(options(field), isMissing ? 'is missing' : (issue?.message ?? 'is not understood'))
   }
   const { workload, address, tenant = net.singletonTenant, allow = [], mtu = null } = parsed.data
   if (net.subnetOf(address)?.workloadOctet(address) == null)

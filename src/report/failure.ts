@@ -1,5 +1,5 @@
 /** A failure as people and programs see it: one line, one object, one exit status. */
-import { GuardError, ReadError, UsageError } from '../node/errors.js'
+import { GuardError, ReadError, UsageError, WiringError } from '../node/errors.js'
 
 export const DONE = 0
 export const INCOMPLETE = 1
@@ -16,7 +16,12 @@ export interface Failure {
 }
 
 export function failureOf(error: unknown): Failure {
-  if (error instanceof UsageError || error instanceof ReadError || error instanceof GuardError) {
+  if (
+    error instanceof UsageError ||
+    error instanceof ReadError ||
+    error instanceof GuardError ||
+    error instanceof WiringError
+  ) {
     return { code: error.code, message: oneLine(error.message), hint: error.hint ?? null }
   }
   const message = oneLine(error instanceof Error ? error.message : String(error))
@@ -31,6 +36,7 @@ export function failureLine({ message, hint }: Failure): string {
 /** Cancelled before anything was changed is inconclusive, whatever was waited for: 4 says that trying again later helps. */
 export function exitStatus(error: unknown): number {
   if (error instanceof UsageError) return WRONG_CALL
+  if (error instanceof WiringError) return INCOMPLETE
   return error instanceof GuardError && error.code === 'BUSY' ? BUSY : INCONCLUSIVE
 }
 

@@ -18,7 +18,7 @@ interface Sink {
 /** `level`: the least that is written. */
 export function createLog(level: LogLevel, sink: Sink, style: Style): Log {
   let logger: Logger | undefined
-  // Loading pino takes longer than an idle pass, and most passes have nothing to log.
+  // Loading pino takes about as long as an idle pass, and most passes have nothing to log.
   const at =
     (name: 'debug' | 'info') =>
     (fields: object, message: string): void => {

@@ -55,7 +55,7 @@ export async function recorded(
 }
 
 /** Calls something before each exchange, run and reading of a file: with the requests of the exchange, or none. */
-export function before(
+export function hooked(
   host: Host,
   hook: (call: { requests?: readonly Message[]; run?: RunCall }) => Promise<void>,
 ): Host {
@@ -168,7 +168,7 @@ export async function leftBehind(node: TestNode): Promise<void> {
   // A connection that outlives its address, and this test.
   await node.run(`
     sysctl -qw net.netfilter.nf_conntrack_udp_timeout=3600
-    nsenter --net=/run/netns/old bash -c 'echo hello >/dev/udp/10.128.3.1/9'`)
+    echo hello >/dev/udp/10.128.3.8/9`)
   await stop(node, 'old', 8)
   await stop(node, 'billing', 9)
   await stop(node, 'lone', 11)

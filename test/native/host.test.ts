@@ -1,12 +1,16 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { connectionsOf } from '../../src/kernel/conntrack/conntrack.js'
 import type { Host } from '../../src/kernel/host.js'
 import { NLM_F_CREATE, RTM_NEWLINK } from '../../src/kernel/linux.js'
 import { openHost } from '../../src/kernel/linux-host.js'
+import { ask } from '../../src/kernel/netlink/ask.js'
 import { NetlinkError } from '../../src/kernel/netlink/errors.js'
-import { ip, ipLinks, linkDump, linksOf, newLink, unanswered } from './support.js'
+import { writeRequests } from '../../src/kernel/netlink/message.js'
+import { ip, ipLinks, linkDump, linksOf, newLink, openDescriptors, unanswered } from './support.js'
 
 let own: Host
 let other: Host
@@ -76,6 +80,71 @@ test('an exchange that is aborted, and its neighbours that are not', async () =>
   }
   expect(linksOf(await second)).toEqual(ipLinks('-n', 'hosted'))
   await expect(other.exchange(linkDump, { signal: controller.signal })).rejects.toBeInstanceOf(NetlinkError)
+})
+
+const NETFILTER = { protocol: 'netfilter' } as const
+const connections = writeRequests([connectionsOf(['192.0.2.1'])])
+
+test('netfilter is asked in the same namespace, beside rtnetlink', async () => {
+  const within = (...command: string[]) =>
+    execFileSync('ip', ['netns', 'exec', 'hosted', ...command], { stdio: 'pipe' })
+  within('iptables-nft', '-A', 'INPUT', '-m', 'conntrack', '--ctstate', 'NEW', '-j', 'ACCEPT')
+  within('conntrack', '-I', ...'-p udp -s 192.0.2.1 -d 192.0.2.2 --sport 9 --dport 53 -t 60'.split(' '))
+  const [links, [here], [elsewhere]] = await Promise.all([
+    other.exchange(linkDump),
+    ask(other, [connectionsOf(['192.0.2.1'])], NETFILTER),
+    ask(own, [connectionsOf(['192.0.2.1'])], NETFILTER),
+  ])
+  expect(linksOf(links)).toEqual(ipLinks('-n', 'hosted'))
+  expect(here).toMatchObject({ error: null, items: [{ original: { source: '192.0.2.1', destinationPort: 53 } }] })
+  expect(elsewhere).toEqual({ error: null, items: [], interrupted: false })
+})
+
+test('the socket for netfilter is opened when it is asked, and closed with the host', async () => {
+  const before = openDescriptors()
+  const host = await openHost({ netns: 'hosted' })
+  await host.exchange(linkDump)
+  const opened = openDescriptors()
+  await host.exchange(connections, NETFILTER)
+  const asked = openDescriptors()
+  expect(asked).toBeGreaterThan(opened)
+  await host.exchange(connections, NETFILTER)
+  expect(openDescriptors()).toBe(asked)
+  host.close()
+  await expect.poll(openDescriptors).toBe(before)
+  await expect(host.exchange(connections, NETFILTER)).rejects.toThrow('closed')
+})
+
+test('a closed host lets its namespace go, with what is in it', async () => {
+  ip('netns', 'add', 'passing')
+  ip('link', 'add', 'passing0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'passing')
+  const host = await openHost({ netns: 'passing' })
+  await host.exchange(linkDump)
+  await host.exchange(connections, NETFILTER)
+  ip('netns', 'del', 'passing')
+  expect(ipLinks().has('passing0')).toBe(true)
+  expect(linksOf(await host.exchange(linkDump)).has('eth0')).toBe(true)
+  host.close()
+  await expect.poll(() => ipLinks().has('passing0'), { timeout: 5000 }).toBe(false)
+})
+
+test('a host that is closed while that socket opens', async () => {
+  const before = openDescriptors()
+  const host = await openHost({ netns: 'hosted' })
+  const pending = host.exchange(connections, NETFILTER)
+  host.close()
+  await expect(pending).rejects.toThrow()
+  await expect.poll(openDescriptors).toBe(before)
+})
+
+test('a question to netfilter that is aborted, while its socket opens too', async () => {
+  const host = await openHost({ netns: 'hosted' })
+  const controller = new AbortController()
+  const pending = host.exchange(connections, { ...NETFILTER, signal: controller.signal })
+  controller.abort()
+  await expect(pending).rejects.toThrow(rejection('ABORTED'))
+  expect((await ask(host, [connectionsOf(['192.0.2.1'])], NETFILTER))[0].error).toBeNull()
+  host.close()
 })
 
 test('a batch that is not well-formed is refused', async () => {

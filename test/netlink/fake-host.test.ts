@@ -13,6 +13,7 @@ import {
   failExchange,
   failReadFile,
   failRun,
+  failWriteFile,
   fakeHost,
   interrupted,
   list,
@@ -113,6 +114,16 @@ test('tools and files', async () => {
   const files = failReadFile(kernel().host, { of: '/proc/net/x' }, rejected(new Error('EACCES')))
   await expect(files.readFile('/proc/net/x')).rejects.toThrow('EACCES')
   expect(await files.readFile('/proc/net/y')).toBe('/proc/net/y')
+
+  const written: string[] = []
+  const whole = kernel().host
+  const writer = { ...whole, writeFile: async (path: string, text: string) => void written.push(`${path} ${text}`) }
+  const writes = failWriteFile(writer, { of: '/proc/sys/x', nth: 2 }, rejected(new Error('EROFS')))
+  await writes.writeFile('/proc/sys/x', '1')
+  await expect(writes.writeFile('/proc/sys/x', '2')).rejects.toThrow('EROFS')
+  await writes.writeFile('/proc/sys/y', '3')
+  await expect(whole.writeFile('/proc/sys/x', '4')).rejects.toThrow('cannot write')
+  expect(written).toEqual(['/proc/sys/x 1', '/proc/sys/y 3'])
 })
 
 test('a record of everything that was asked', async () => {

@@ -72,15 +72,20 @@ export function decodeConnection(message: Message): Connection | undefined {
 }
 
 /**
- * Whether one of the addresses, as numbers, is source or destination of either direction. Of a table of a hundred thousand
- * connections few are wanted, and this takes a tenth of the time that decoding takes. @throws MalformedMessage
+ * Whether one of the addresses, as numbers, is source or destination of either direction. It looks at nothing else: of a
+ * table of a hundred thousand connections few are wanted, and this is many times faster than decoding them.
+ *
+ * @throws MalformedMessage
  */
 export function isConnectionOf(addresses: ReadonlySet<number>, message: Message): boolean {
   const attributes = attributesOf(message, IPCTNL_MSG_CT_NEW)
   if (message.bytes[message.payload] !== AF_INET) return false
-  while (attributes.next()) {
-    const isTuple = attributes.type === CTA_TUPLE_ORIG || attributes.type === CTA_TUPLE_REPLY
-    if (isTuple && namesOneOf(addresses, attributes.nested())) return true
+  let tuples = 0
+  while (tuples < 2 && attributes.next()) {
+    if (attributes.type !== CTA_TUPLE_ORIG && attributes.type !== CTA_TUPLE_REPLY) continue
+    if (namesOneOf(addresses, attributes.nested())) return true
+    tuples++
   }
+  if (tuples < 2) throw attributes.malformed('a connection without its tuples')
   return false
 }

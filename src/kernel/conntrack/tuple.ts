@@ -47,8 +47,9 @@ export function namesOneOf(addresses: ReadonlySet<number>, attributes: Attribute
     while (ends.next()) {
       if ((ends.type === CTA_IP_V4_SRC || ends.type === CTA_IP_V4_DST) && addresses.has(ends.u32be())) return true
     }
+    return false
   }
-  return false
+  throw attributes.malformed('a tuple without its addresses')
 }
 
 function readAddresses(attributes: AttributeReader): Pick<Tuple, 'source' | 'destination'> {

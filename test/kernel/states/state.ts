@@ -30,7 +30,10 @@ export interface State {
   readonly subnet?: string | null
   readonly bridges?: readonly string[]
   readonly addresses?: readonly string[]
-  /** Steps that are not taken, by object, and what the reason has to say. With any of them the pass is incomplete. */
+  /**
+   * Steps that are not taken, by object (`BACKEND` stands for the test's own), and what the reason has to say. With any
+   * of them the pass is incomplete.
+   */
   readonly kept?: readonly { readonly object: string; readonly reason: RegExp }[]
   /** Default: none. A healthy node is quiet. */
   readonly notices?: readonly Notice[]
@@ -48,10 +51,14 @@ export function testStates(states: readonly State[]): void {
       test(backends.length > 1 ? `${state.name} (${backend})` : state.name, async (context) => {
         await need(context, backend)
         if (state.both) await need(context, 'legacy')
-        await hold(state, backend)
+        await hold({ ...state, kept: namingBackend(state.kept ?? [], backend) }, backend)
       })
     }
   }
+}
+
+function namingBackend(kept: NonNullable<State['kept']>, backend: Backend): NonNullable<State['kept']> {
+  return kept.map(({ object, reason }) => ({ object: object.replace('BACKEND', backend), reason }))
 }
 
 async function hold(state: State, backend: Backend): Promise<void> {
