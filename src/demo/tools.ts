@@ -18,10 +18,6 @@ export class Tools {
     return stdout
   }
 
-  async succeeds(command: string, ...args: readonly string[]): Promise<boolean> {
-    return (await this.#start(command, args)).status === 0
-  }
-
   #start(command: string, args: readonly string[]): ReturnType<typeof runTool> {
     const path = findTool(command)
     if (path === undefined) throw new ToolFailure(`${command}: not found`)

@@ -24,8 +24,8 @@ export function bridgeCommands(net: ContainerNet, bridge: string, subnet: Subnet
   const add = (table: string, more: string[][]): void => {
     if (more.length > 0) commands.set(table, [...(commands.get(table) ?? []), ...more])
   }
-  for (const rule of rules.filter(({ tag }) => tag === lasting)) add(rule.table, once(save, rule, '-I'))
-  for (const rule of acceptRules(bridge)) add(rule.table, once(save, rule, '-A'))
+  for (const rule of rules.filter(({ tag }) => tag === lasting)) add(rule.table, once(save, rule, '-I', aboveOthers))
+  for (const rule of acceptRules(bridge)) add(rule.table, once(save, rule, '-A', anywhere))
   // Behind the others in the same batch: the bridge is never without the rule, whichever generation was there.
   for (const rule of rules.filter(({ tag }) => tag === first)) {
     add(
@@ -53,8 +53,8 @@ export function addressCommands(
   return [
     ...chainCommands(save, identityChain(address), [identityRule(address, own, subnet)]),
     ...chainCommands(save, grantChain(address), grants),
-    ...(toIdentity ? identityJump(save, toIdentity) : []),
-    ...toGrants.flatMap((jump) => (grants.length > 0 ? once(save, jump, '-A') : copies(save, jump).map(remove))),
+    ...(toIdentity ? once(save, toIdentity, '-I', aboveGrants) : []),
+    ...toGrants.flatMap((jump) => (grants.length > 0 ? once(save, jump, '-A', anywhere) : copies(save, jump).map(remove))),
   ]
 }
 
@@ -72,28 +72,37 @@ function hasExactly(chain: Chain, rules: readonly string[][]): boolean {
   )
 }
 
-/** Every identity mark is set before a grant reads it: the jump stands before all jumps to grant chains. */
-function identityJump(save: Save, jump: TableRule): string[][] {
-  const rules = save.tables.get('mangle')?.chains.get('PREROUTING')?.rules ?? []
-  const key = ruleKey(jump.words)
-  const at = rules.findIndex(({ words }) => ruleKey(words) === key)
-  const firstGrant = rules.findIndex(({ words }) => words.at(-1)?.startsWith(grantChain('')))
-  if (at === -1 || firstGrant === -1 || at < firstGrant) return once(save, jump, '-I')
-  return [['-I', jump.chain, ...jump.words], ...copies(save, jump).map(remove)]
+/** One copy of the rule, where it belongs. Any other copy goes first: of two alike, `-D` takes the one that stands higher. */
+function once(save: Save, rule: TableRule, place: Place, isPlaced: (rules: readonly SavedRule[]) => boolean): string[][] {
+  const found = copies(save, rule)
+  const [only, ...more] = found
+  const above = only === undefined ? [] : rulesOf(save, rule).slice(0, rulesOf(save, rule).indexOf(only))
+  if (only !== undefined && more.length === 0 && isPlaced(above)) return []
+  return [...found.map(remove), [place, rule.chain, ...rule.words]]
 }
 
-/** One copy of the rule, whatever there is now. Of several the first ones go, of none one is made. */
-function once(save: Save, rule: TableRule, place: Place): string[][] {
-  const [found, ...more] = copies(save, rule)
-  return found === undefined ? [[place, rule.chain, ...rule.words]] : more.map(remove)
+/** Isolation works only above what other people accept: nothing of theirs stands above it. */
+const aboveOthers = (above: readonly SavedRule[]): boolean => above.every(isOurMark)
+
+function isOurMark({ words }: SavedRule): boolean {
+  return GENERATION_TAGS.some((tag) => words.includes(tag)) || words.at(-1)?.startsWith(identityChain('')) === true
 }
 
-function copies(save: Save, { table, chain, words }: TableRule): SavedRule[] {
-  const key = ruleKey(words)
-  const rules = save.tables.get(table)?.chains.get(chain)?.rules ?? []
-  // A rule of ours has a tag, a target chain or four words: others are not looked at closer.
-  const last = words.at(-1) ?? ''
-  return rules.filter((rule) => rule.words.at(-1) === last && ruleKey(rule.words) === key)
+/** Every identity mark is set before a grant reads it. */
+const aboveGrants = (above: readonly SavedRule[]): boolean =>
+  !above.some(({ words }) => words.at(-1)?.startsWith(grantChain('')))
+
+const anywhere = (): boolean => true
+
+function copies(save: Save, rule: TableRule): SavedRule[] {
+  const key = ruleKey(rule.words)
+  // The last word is the target, or its mark: rules that differ there are not looked at closer.
+  const last = rule.words.at(-1) ?? ''
+  return rulesOf(save, rule).filter(({ words }) => words.at(-1) === last && ruleKey(words) === key)
+}
+
+function rulesOf(save: Save, { table, chain }: TableRule): readonly SavedRule[] {
+  return save.tables.get(table)?.chains.get(chain)?.rules ?? []
 }
 
 function remove({ chain, words }: SavedRule): string[] {

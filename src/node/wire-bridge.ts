@@ -32,7 +32,7 @@ export async function wireBridge(
   const link = before?.link ?? (await linkNamed(writer, bridge))
   await writer.sysctl(['net', 'ipv4', 'ip_forward'], '1')
   if (isTenant) {
-    await writer.sysctl(['net', 'ipv6', 'conf', bridge, 'disable_ipv6'], '1')
+    await writer.sysctl(['net', 'ipv6', 'conf', bridge, 'disable_ipv6'], '1', true)
     await writer.sysctl(['net', 'ipv4', 'conf', 'all', 'src_valid_mark'], '1')
     await writer.sysctl(['net', 'ipv4', 'conf', bridge, 'rp_filter'], '1')
   }

@@ -44,11 +44,13 @@ export class Writer {
     this.done.push(`change ${object}`)
   }
 
-  async sysctl(path: readonly string[], value: string): Promise<void> {
+  /** `mayLack`: a kernel without it has nothing to be set. */
+  async sysctl(path: readonly string[], value: string, mayLack = false): Promise<void> {
     try {
       if (await writeSysctl(this.host, path, value)) this.done.push(`set ${path.join('.')}=${value}`)
     } catch (cause) {
       const { code = 'FAILED', message } = cause as NodeJS.ErrnoException
+      if (mayLack && code === 'ENOENT') return
       throw new WiringError({ object: `sysctl ${path.join('.')}`, code, reason: message, cause })
     }
   }

@@ -66,7 +66,7 @@ export function deleteConnection({ tuple, zone, id }: Connection, what: string):
   if (tuple.length === 0) throw new RangeError(`${what}: a connection without a tuple`)
   const payload = new AttributeWriter(ipv4Header()).raw(CTA_TUPLE_ORIG | NLA_F_NESTED, tuple)
   if (zone !== 0) payload.u16be(CTA_ZONE, zone)
-  void id
+  payload.u32be(CTA_ID, id)
   const type = conntrackType(IPCTNL_MSG_CT_DELETE)
   return { what, type, flags: NLM_F_ACK, payload: payload.finish(), decode: () => undefined }
 }
