@@ -124,7 +124,7 @@ boot() { # SECONDS COMMAND...: sets `status`
   # Unless it never came to open them, they end with it.
   wait $streams
   ((status != 137)) || { say "no end after $seconds s"; status=124; return; }
-  ((status == 0)) && [ -s "$run/status" ] || { tail -n 30 "$run/console" >&2 || :; die "the guest came to no end of its own"; }
+  ((status == 0)) && [ -s "$run/status" ] || { tail -n 60 "$run/console" >&2 || :; die "the guest came to no end of its own"; }
   status=$(<"$run/status")
 }
 

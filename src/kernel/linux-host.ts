@@ -36,7 +36,7 @@ async function hostOf(descriptor: number, options: HostOptions): Promise<OpenNam
   try {
     const namespace = identify(descriptor)
     const isOwn = isSame(namespace, await ownNamespace())
-    const socket = await coded(native().openSocket(NETLINK_ROUTE, descriptor))
+    const socket = await coded(native().openSocket(NETLINK_ROUTE, isOwn ? CALLERS_OWN : descriptor))
     const host = new LinuxHost(namespace, descriptor, isOwn, socket, options.timeoutMs ?? DEFAULT_TIMEOUT_MS)
     return { host, descriptor }
   } catch (error) {
@@ -44,6 +44,12 @@ async function hostOf(descriptor: number, options: HostOptions): Promise<OpenNam
     throw error
   }
 }
+
+/**
+ * Where the addon has nothing to enter. To enter a network namespace takes CAP_SYS_ADMIN, even the one that one is in:
+ * who has CAP_NET_ADMIN alone works in his own.
+ */
+const CALLERS_OWN = -1
 
 class LinuxHost implements Host {
   #exchanges = 0
@@ -95,12 +101,12 @@ class LinuxHost implements Host {
 
   async readFile(path: string): Promise<string> {
     this.#assertOpen()
-    return (await coded(native().readFileIn(this.descriptor, path))).toString()
+    return (await coded(native().readFileIn(this.#entered, path))).toString()
   }
 
   async writeFile(path: string, text: string): Promise<void> {
     this.#assertOpen()
-    await coded(native().writeFileIn(this.descriptor, path, text))
+    await coded(native().writeFileIn(this.#entered, path, text))
   }
 
   async namespaceNames(options: CallOptions = {}): Promise<ReadonlyMap<number, string>> {
@@ -145,7 +151,7 @@ class LinuxHost implements Host {
   /** The socket for netfilter, opened at the first question to it: most hosts are never asked one. */
   #openNetfilter(): Promise<NativeSocket> {
     this.#netfilter ??= native()
-      .openSocket(NETLINK_NETFILTER, this.descriptor)
+      .openSocket(NETLINK_NETFILTER, this.#entered)
       .catch((cause: unknown) => {
         this.#netfilter = undefined
         const errno = errnoOf(cause)
@@ -166,6 +172,10 @@ class LinuxHost implements Host {
     } finally {
       native().closeNamespace(descriptor)
     }
+  }
+
+  get #entered(): number {
+    return this.isOwn ? CALLERS_OWN : this.descriptor
   }
 
   /** The descriptor's number may be another file's by now. */

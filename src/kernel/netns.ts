@@ -5,8 +5,8 @@ import { ask } from './netlink/ask.js'
 import { namespaceId } from './rtnetlink/namespace-id.js'
 
 /**
- * The processes whose network namespace it is, by number, as far as this process may see them. Others hold a namespace as well
- * and are not among them: by a thread, an open file, a socket, a mount.
+ * The processes whose network namespace it is, by number, as far as this process may see them. Not among them: who
+ * holds it by a thread, an open file, a socket, a mount.
  */
 export async function processesIn(namespace: NamespaceId): Promise<number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^[0-9]+$/.test(name)).map(Number)

@@ -2,12 +2,12 @@
 import type { Host } from './host.js'
 
 /**
- * A setting, as the parts of its name: `['net', 'ipv4', 'conf', 'yah0', 'rp_filter']`. Parts, because a link's name is one
- * of them, and may have dots in it.
+ * A setting, as the parts of its name: `['net', 'ipv4', 'conf', 'yah0', 'rp_filter']`. Parts, because a link's name is
+ * one of them, and may have dots in it.
  */
 export type SysctlKey = readonly string[]
 
-/** Without the newline behind it. Rejects with `code` ENOENT when there is none: the link is gone, or the kernel is another. */
+/** Without the newline behind it. Rejects with `code` ENOENT when there is none: its link is gone, say. */
 export async function readSysctl(host: Pick<Host, 'readFile'>, key: SysctlKey): Promise<string> {
   return (await host.readFile(pathOf(key))).replace(/\n$/, '')
 }

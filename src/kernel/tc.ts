@@ -36,8 +36,8 @@ export interface GrantFilter {
 }
 
 /**
- * Makes the filter, in the place of the one of that pref and handle when it is of the same kind. ENOENT without cls_flower or
- * act_skbedit, EINVAL on a link without clsact.
+ * Makes the filter, in the place of the one of that pref and handle when it is of the same kind. ENOENT without
+ * cls_flower or act_skbedit, EINVAL on a link without clsact.
  */
 export function replaceGrantFilter(filter: GrantFilter, what: string): Request<never> {
   const addresses = { sender: ipv4Bytes(filter.sender), target: ipv4Bytes(filter.target) }

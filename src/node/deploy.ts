@@ -11,7 +11,7 @@ import { arpChanges, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
 import { type Conclusion, conclude } from './conclude.js'
 import { hostVethName, namespaceName } from './contract.js'
-import { ReadError, UsageError, WiringError } from './errors.js'
+import { UsageError, WiringError } from './errors.js'
 import type { Identity } from './grants.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
@@ -21,7 +21,7 @@ import type { HostEnds, Inside } from './site.js'
 import { readHostEnds, readInside, strangerEnds, strangerInside, writingBackend } from './site.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
-import { undo } from './undo.js'
+import { type Progress, undo } from './undo.js'
 import { type NodeView, readNode } from './view.js'
 import { assertAddress } from './wire-address.js'
 import { wireBridge } from './wire-bridge.js'
@@ -170,19 +170,18 @@ function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): 
 }
 
 async function wire(writer: Writer, site: Site): Promise<void> {
-  const { view, subnet, tables } = site
+  const progress: Progress = { addedNat: false, handedOver: false }
   try {
-    const bridge = await wireBridge(writer, view, subnet, site.bridge, tables)
+    const bridge = await wireBridge(writer, site, progress)
     const anew = !isWired(site)
-    const save = anew ? await handOver(writer, site, bridge) : tables.save
+    const save = anew ? await handOver(writer, site, bridge, progress) : site.tables.save
     await assertAddress(writer, site, bridge, save, anew)
     await wireInside(writer, site)
     await raise(writer, site)
   } catch (error) {
-    if (!(error instanceof WiringError || error instanceof ReadError)) throw error
-    const { code, message } = error
+    const { code = 'FAILED', message } = error as NodeJS.ErrnoException
     // What ran before goes on as it is: a workload whose mending failed is no half-wired one.
-    const end = isWired(site) ? 'what was wired before is as it was' : await undo(writer.host, site)
+    const end = isWired(site) ? 'what was wired before is as it was' : await undo(writer.host, site, progress)
     throw new WiringError({
       object: `deploy ${site.workload.workload}`,
       code,
@@ -195,6 +194,7 @@ async function wire(writer: Writer, site: Site): Promise<void> {
 /** Whether the workload runs already, under this identity and in its namespace: then what is right stays. */
 function isWired({ workload, owner, bridge, conclusion, inside }: Site): boolean {
   if (inside?.live?.address !== workload.address || inside.live.bridge.link.name !== bridge) return false
+  if (inside.eth0?.name !== 'eth0') return false
   const chains = conclusion.own.tables.chains.filter(({ address }) => address === workload.address)
   return chains.every(({ identities }) =>
     identities.every(({ mark, bridge }) => mark === owner.identity.mark && bridge === owner.identity.bridge),
@@ -205,12 +205,16 @@ function isWired({ workload, owner, bridge, conclusion, inside }: Site): boolean
  * Takes everything of the address's last owner away while no veth exists, then makes namespace and veth anew, down. Returns
  * what the written back end holds of the address then.
  */
-async function handOver(writer: Writer, site: Site, bridge: Link): Promise<Save> {
+async function handOver(writer: Writer, site: Site, bridge: Link, progress: Progress): Promise<Save> {
   const { ends, inside, view, conclusion, workload, octet, tables } = site
   const veths = new Set(
     [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [veth] : [])).map(({ index }) => index),
   )
-  for (const index of veths) await writer.requests([deleteLink(index, `delete veth ${index}`)], ['ENODEV'])
+  for (const index of veths) {
+    await writer.requests([deleteLink(index, `delete veth ${index}`)], ['ENODEV'])
+    progress.handedOver = true
+  }
+  progress.handedOver = true
   const left = await withdraw(writer, view, conclusion, workload.address)
   const name = namespaceName(workload.workload)
   if (inside !== null) await writer.change(`delete namespace ${name}`, () => writer.host.deleteNamespace(name))

@@ -54,7 +54,9 @@ export function addressCommands(
     ...chainCommands(save, identityChain(address), [identityRule(address, own, subnet)]),
     ...chainCommands(save, grantChain(address), grants),
     ...(toIdentity ? once(save, toIdentity, '-I', aboveGrants) : []),
-    ...toGrants.flatMap((jump) => (grants.length > 0 ? once(save, jump, '-A', anywhere) : copies(save, jump).map(remove))),
+    ...toGrants.flatMap((jump) =>
+      grants.length > 0 ? once(save, jump, '-A', anywhere) : copies(save, jump).map(remove),
+    ),
   ]
 }
 
@@ -73,7 +75,12 @@ function hasExactly(chain: Chain, rules: readonly string[][]): boolean {
 }
 
 /** One copy of the rule, where it belongs. Any other copy goes first: of two alike, `-D` takes the one that stands higher. */
-function once(save: Save, rule: TableRule, place: Place, isPlaced: (rules: readonly SavedRule[]) => boolean): string[][] {
+function once(
+  save: Save,
+  rule: TableRule,
+  place: Place,
+  isPlaced: (rules: readonly SavedRule[]) => boolean,
+): string[][] {
   const found = copies(save, rule)
   const [only, ...more] = found
   const above = only === undefined ? [] : rulesOf(save, rule).slice(0, rulesOf(save, rule).indexOf(only))

@@ -145,6 +145,7 @@ export class NodeStateLock implements AsyncDisposable {
             `somebody else held ${LOCK_FOLDER}/${key} for ${this.#timeoutMs / 1000} s`,
             `try again, or wait longer with --lock-timeout; \`fuser ${LOCK_FOLDER}/${key}\` says who holds it`,
           )
+    if (signal?.aborted) throw busy()
     const leave = await enqueue(key, limit).catch(() => {
       throw busy()
     })

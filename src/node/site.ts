@@ -8,7 +8,7 @@ import { allLinks, type Link, linkByIndex, linkByName } from '../kernel/rtnetlin
 import { namespaceId } from '../kernel/rtnetlink/namespace-id.js'
 import { type Route, routes } from '../kernel/rtnetlink/route.js'
 import type { Live } from './conclude.js'
-import { hostVethName, hostVethOctet, namespaceName, peerVethName } from './contract.js'
+import { hostVethName, hostVethOctet, namespaceName, peerVethName, workloadOctets } from './contract.js'
 import type { ContainerNet } from './net.js'
 import { freshly, readLists } from './read.js'
 import type { Subnet } from './subnet.js'
@@ -20,7 +20,10 @@ export interface Inside {
   readonly name: string
   readonly opened: OpenNamespace
   readonly links: readonly Link[]
-  /** eth0, when there is one; its addresses, and the routes out of it. */
+  /**
+   * eth0, when there is one, or what an older deploy that was killed did not get to name so; its addresses, and the routes
+   * out of it.
+   */
   readonly eth0: Link | null
   readonly addresses: readonly Address[]
   readonly routes: readonly Route[]
@@ -43,7 +46,7 @@ export async function readInside(
   try {
     const read = await freshly(async () => {
       const [links] = await readLists(opened.host, [allLinks()], { signal })
-      const eth0 = links.find((link) => link.name === 'eth0') ?? null
+      const eth0 = links.find((link) => link.name === 'eth0') ?? links.find(isUnnamedPeer) ?? null
       if (eth0 === null) return { links, eth0, addresses: [], routes: [] }
       const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST, device: eth0.index }
       const [addresses, out] = await readLists(opened.host, [addressesOf(eth0.index), routes(main)], {
@@ -62,6 +65,10 @@ export async function readInside(
   }
 }
 
+function isUnnamedPeer({ name, kind }: Link): boolean {
+  return kind === 'veth' && workloadOctets().some((octet) => name === peerVethName(octet))
+}
+
 /** The other end of eth0, when it is in the host's namespace: an index says nothing without the namespace that it counts in. */
 async function readHostEnd(
   host: Host,
@@ -76,12 +83,25 @@ async function readHostEnd(
   return isPair && id !== -1 ? end : null
 }
 
+/** What a kernel puts into every namespace, down, unless net.core.fb_tunnels_only_for_init_net says otherwise. */
+const FALLBACK_TUNNELS: ReadonlySet<string> = new Set([
+  'tunl0',
+  'gre0',
+  'gretap0',
+  'erspan0',
+  'ip_vti0',
+  'ip6_vti0',
+  'sit0',
+  'ip6tnl0',
+  'ip6gre0',
+])
+
 /**
  * Why a namespace was not made for a workload; null when it may have been: it holds no more than its loopback, and an eth0
- * whose other end is a host veth. Links that a kernel puts into every namespace are down, and do not count.
+ * whose other end is a host veth.
  */
 export function strangerInside({ links, eth0, hostEnd, live }: Inside): string | null {
-  const other = links.find(({ name, up }) => name !== 'lo' && name !== 'eth0' && up)
+  const other = links.find((link) => !isUsual(link, eth0))
   if (other !== undefined) return `it holds link ${other.name}`
   if (eth0 === null || live !== null) return null
   if (eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
@@ -89,6 +109,10 @@ export function strangerInside({ links, eth0, hostEnd, live }: Inside): string |
   // Of a host veth that hangs on nothing, somebody took the bridge away.
   if (hostVethOctet(hostEnd.name) !== null && hostEnd.master === 0) return null
   return `the other end of its eth0 is ${hostEnd.name}, on none of this node's bridges`
+}
+
+function isUsual({ name, up }: Link, eth0: Link | null): boolean {
+  return name === 'lo' || name === eth0?.name || (FALLBACK_TUNNELS.has(name) && !up)
 }
 
 /** The links that bear the names of an address's veth pair, and the one that answers to its bridge's. */
@@ -112,15 +136,18 @@ export async function readHostEnds(host: Host, octet: number, bridge: string, si
 
 /**
  * Why the names `veth<n>` and `vethc<n>` are somebody else's; null when they are free or ours: on one of the node's bridges, or
- * the pair that an interrupted deploy leaves.
+ * the pair that an interrupted deploy leaves, which hangs on nothing.
  */
 export function strangerEnds({ veth, peer }: Pick<HostEnds, 'veth' | 'peer'>, view: NodeView): string | null {
-  const pair = veth !== null && peer !== null && veth.kind === 'veth' && veth.peerIndex === peer.index
-  if (peer !== null && !pair) return `${peer.name} is somebody else's: its other end is not the host veth`
-  if (veth === null || pair) return null
-  if (veth.kind !== 'veth') return `${veth.name} is somebody else's: a link of kind ${veth.kind || 'none'}`
-  const isOurs = view.links.bridges.some(({ link }) => link.index === veth.master)
-  return isOurs ? null : `${veth.name} is somebody else's: it is on none of this node's bridges`
+  const isPair = veth !== null && peer !== null && veth.peerNamespace === -1 && veth.peerIndex === peer.index
+  const isOurs = veth !== null && view.links.bridges.some(({ link }) => link.index === veth.master)
+  if (veth !== null && veth.kind !== 'veth')
+    return `${veth.name} is somebody else's: a link of kind ${veth.kind || 'none'}`
+  if (veth !== null && !isOurs && !(isPair && veth.master === 0))
+    return `${veth.name} is somebody else's: it is on none of this node's bridges`
+  if (peer !== null && !(isPair && peer.master === 0))
+    return `${peer.name} is somebody else's: it is no end of a pair that an interrupted deploy left`
+  return null
 }
 
 /** Which back end a deploy writes to: the one that holds this project's state; nft when both do, or none. */

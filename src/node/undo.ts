@@ -1,46 +1,76 @@
-/** Undoes a deploy that failed: no half-wired workload stays. */
+/** Undoes a deploy that failed: no half-wired workload stays, and nothing that it alone brought. */
 import type { Host } from '../kernel/host.js'
 import { deleteLink } from '../kernel/rtnetlink/link.js'
 import { applyPlan } from './apply.js'
-import { conclude } from './conclude.js'
+import { type Conclusion, conclude } from './conclude.js'
 import { hostVethName, namespaceName } from './contract.js'
 import type { Site } from './deploy.js'
+import { acceptRules, natRule } from './isolation.js'
 import { readHostEnds } from './site.js'
 import { planSweep } from './sweep.js'
-import { readNode } from './view.js'
+import { type NodeView, readNode } from './view.js'
 import { withdraw } from './withdraw.js'
 import { Writer } from './writer.js'
 
+/** How far a deploy came before it failed. */
+export interface Progress {
+  /** The rule that gives the node's address to what leaves the /24 was not there before. */
+  addedNat: boolean
+  /** From here on the address and the namespace are the new owner's: the last one's are gone. */
+  handedOver: boolean
+}
+
 /** Never rejects: what it came to, in a person's words. Not cancelled with the deploy. */
-export async function undo(host: Host, site: Site): Promise<string> {
-  const { net, workload, subnet, octet } = site
+export async function undo(host: Host, site: Site, progress: Progress): Promise<string> {
   const writer = new Writer(host)
   try {
-    const { veth } = await readHostEnds(host, octet, site.bridge)
-    if (veth !== null) await writer.requests([deleteLink(veth.index, `delete ${hostVethName(octet)}`)], ['ENODEV'])
-    await deleteNamespace(host, namespaceName(workload.workload))
-    const view = await readNode(host, net)
-    const conclusion = conclude(view, subnet)
-    await withdraw(writer, view, conclusion, workload.address)
-    // The bridge goes too when this deploy made it: its rules, and those that it alone had.
-    const made = !site.view.links.bridges.some(({ link }) => link.name === site.bridge)
-    const dead = conclusion.dead.filter(({ link }) => made && link.name === site.bridge)
-    const detached = conclusion.detached.filter((name) => made && name === site.bridge)
-    const nothingElse = { departed: [], unwantedProxies: [], unwantedFilters: [] }
-    const meshMarkDetached = conclusion.meshMarkDetached && dead.length + detached.length > 0
-    const plan = planSweep(view, { ...conclusion, ...nothingElse, dead, detached, meshMarkDetached })
-    const { results } = await applyPlan(host, { ...plan, gatewayStays: true }, { mayReplan: false })
-    const failed = results.find(({ outcome }) => outcome === 'failed' || outcome === 'kept')
-    return failed === undefined ? 'it was undone' : `undoing it left ${failed.step.object}: run netsweep sweep`
+    if (progress.handedOver) await removeEnds(writer, site)
+    const view = await readNode(host, site.net)
+    const conclusion = conclude(view, site.subnet)
+    if (progress.handedOver) await withdraw(writer, view, conclusion, site.workload.address)
+    if (progress.addedNat)
+      await writer.batches(site.tables.backend, new Map([['nat', [['-D', 'POSTROUTING', ...natRule(site.subnet)]]]]))
+    const isNew = !site.view.links.bridges.some(({ link }) => link.name === site.bridge)
+    const left = isNew ? await removeBridge(writer, site, view, conclusion) : null
+    return left === null ? 'it was undone' : `undoing it left ${left}: run netsweep sweep`
   } catch (error) {
     return `undoing it failed (${error instanceof Error ? error.message : String(error)}): run netsweep sweep`
   }
 }
 
-async function deleteNamespace(host: Host, name: string): Promise<void> {
+async function removeEnds(writer: Writer, { octet, bridge, workload }: Site): Promise<void> {
+  const { veth } = await readHostEnds(writer.host, octet, bridge)
+  if (veth !== null) await writer.requests([deleteLink(veth.index, `delete ${hostVethName(octet)}`)], ['ENODEV'])
   try {
-    await host.deleteNamespace(name)
+    await writer.host.deleteNamespace(namespaceName(workload.workload))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
+}
+
+/** The bridge that this deploy made, or was about to, with all that names it. Returns what stayed; null: nothing. */
+async function removeBridge(
+  writer: Writer,
+  { net, bridge, isolated, tables }: Site,
+  view: NodeView,
+  conclusion: Conclusion,
+): Promise<string | null> {
+  if (!isolated) {
+    const made = view.links.bridges.find(({ link }) => link.name === net.bridge)
+    if (made !== undefined) await writer.requests([deleteLink(made.link.index, `delete ${bridge}`)], ['ENODEV'])
+    const filter = view.iptables.get(tables.backend)?.tables.get('filter')
+    const rules = acceptRules(bridge).flatMap(({ chain, words }) =>
+      (filter?.chains.get(chain)?.rules ?? []).filter((rule) => rule.words.join(' ') === words.join(' ')),
+    )
+    const commands = rules.map(({ chain, words }) => ['-D', chain, ...words])
+    await writer.batches(tables.backend, new Map([['filter', commands]]))
+    return null
+  }
+  const dead = conclusion.dead.filter(({ link }) => link.name === bridge)
+  const detached = conclusion.detached.filter((name) => name === bridge)
+  const nothingElse = { departed: [], unwantedProxies: [], unwantedFilters: [] }
+  const meshMarkDetached = conclusion.meshMarkDetached && dead.length + detached.length > 0
+  const plan = planSweep(view, { ...conclusion, ...nothingElse, dead, detached, meshMarkDetached })
+  const { results } = await applyPlan(writer.host, { ...plan, gatewayStays: true }, { mayReplan: false })
+  return results.find(({ outcome }) => outcome === 'failed' || outcome === 'kept')?.step.object ?? null
 }

@@ -1,30 +1,24 @@
 /** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
-import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { isGateway } from './conclude.js'
+import type { Site } from './deploy.js'
 import { bridgeCommands } from './desired-tables.js'
 import { bridgeProhibits, describeProhibit, natRule, type Prohibit } from './isolation.js'
 import { ownBridgeProhibit } from './ownership.js'
 import { readLists } from './read.js'
 import type { Subnet } from './subnet.js'
+import type { Progress } from './undo.js'
 import type { NodeView } from './view.js'
 import type { Writer } from './writer.js'
 
 /** Makes the bridge, or mends it, and returns its link. */
-export async function wireBridge(
-  writer: Writer,
-  view: NodeView,
-  subnet: Subnet,
-  bridge: string,
-  { backend, save }: { backend: Backend; save: Save },
-): Promise<Link> {
-  const { net } = view
-  const isTenant = bridge !== net.bridge
-  await writer.batches(backend, bridgeCommands(net, bridge, subnet, save))
-  await masquerade(writer, backend, subnet)
+export async function wireBridge(writer: Writer, site: Site, progress: Progress): Promise<Link> {
+  const { net, view, subnet, bridge, isolated: isTenant, tables } = site
+  await writer.batches(tables.backend, bridgeCommands(net, bridge, subnet, tables.save))
+  if (await masquerade(writer, tables.backend, subnet)) progress.addedNat = true
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 
   const before = view.links.bridges.find(({ link }) => link.name === bridge)
@@ -98,11 +92,15 @@ const plain = ({ tunnelId, unknown, ...rule }: Rule): object => ({
   unknown: unknown.length,
 })
 
-/** Asks with `-C`, so that native nft rules in nat, which iptables cannot print, are no hindrance. */
-async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Promise<void> {
+/**
+ * Whether it was not there. Asks with `-C`, so that native nft rules in nat, which iptables cannot print, are no hindrance.
+ */
+async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Promise<boolean> {
   const rule = ['POSTROUTING', ...natRule(subnet)]
   const check = await writer.host.run(`iptables-${backend}`, ['-w', '5', '-t', 'nat', '-C', ...rule], {
     signal: writer.signal,
   })
-  if (check.status !== 0) await writer.batches(backend, new Map([['nat', [['-A', ...rule]]]]))
+  if (check.status === 0) return false
+  await writer.batches(backend, new Map([['nat', [['-A', ...rule]]]]))
+  return true
 }

@@ -2,7 +2,7 @@
 import { RT_TABLE_MAIN } from '../kernel/linux.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createVeth, type Link } from '../kernel/rtnetlink/link.js'
-import { addRoute, type Route } from '../kernel/rtnetlink/route.js'
+import { type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
 import { hostVethName, namespaceName } from './contract.js'
 import type { Site } from './deploy.js'
 import { WiringError } from './errors.js'
@@ -48,7 +48,7 @@ export async function wireInside(writer: Writer, site: Site): Promise<void> {
     if (!eth0.up || 'mtu' in mtu) changes.push(changeLink(eth0.index, { up: true, ...mtu }, within('set eth0 up')))
     if (!eth0.up || !routes.some((route) => isDefault(route, subnet.gateway)))
       changes.push(
-        addRoute(
+        replaceRoute(
           { destination: '0.0.0.0', prefix: 0, table: RT_TABLE_MAIN, gateway: subnet.gateway },
           within(`add default route via ${subnet.gateway}`),
         ),

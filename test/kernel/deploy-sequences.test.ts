@@ -59,9 +59,19 @@ const SEQUENCES: readonly Sequence[] = [
   { name: 'a redeploy among others', steps: [acct, api, web, billing, api, acct] },
   { name: 'the same identity by name', steps: [{ ...api, identity: 'acme/default/api' }, api] },
   { name: 'an identity of many slashes', steps: [{ ...api, identity: 'acme/prod/a/b' }] },
-  { name: 'a name that is no namespace name', steps: [{ ...api, workload: 'api.v2:blue/é x' }], env: { LC_ALL: 'C.UTF-8' } },
+  {
+    name: 'a name that is no namespace name',
+    steps: [{ ...api, workload: 'api.v2:blue/é x' }],
+    env: { LC_ALL: 'C.UTF-8' },
+  },
   { name: 'a name longer than a namespace name', steps: [{ ...api, workload: 'w'.repeat(80) }] },
-  { name: 'the first and the last octet', steps: [{ ...api, octet: 2 }, { ...web, octet: 254 }] },
+  {
+    name: 'the first and the last octet',
+    steps: [
+      { ...api, octet: 2 },
+      { ...web, octet: 254 },
+    ],
+  },
   { name: 'an address that another tenant takes over', steps: [api, web, { ...billing, octet: 7 }], backends: BOTH },
   { name: 'an address that another identity takes over', steps: [api, spec('next', 7, 'acme')] },
   { name: 'an address from a tenant to the singleton', steps: [api, { ...acct, octet: 7 }], backends: BOTH },
@@ -100,7 +110,9 @@ const SEQUENCES: readonly Sequence[] = [
     name: 'the first generation left by a deploy that was killed',
     steps: [
       { older: api },
-      { run: `${IPT} -I FORWARD ${drop(ACME, 'a')}; ip rule add priority 1201 iif ${ACME} to ${NET} fwmark 0/0x2000000 prohibit` },
+      {
+        run: `${IPT} -I FORWARD ${drop(ACME, 'a')}; ip rule add priority 1201 iif ${ACME} to ${NET} fwmark 0/0x2000000 prohibit`,
+      },
       api,
     ],
     undisturbed: [api],
@@ -124,7 +136,9 @@ const SEQUENCES: readonly Sequence[] = [
     steps: [
       { older: api },
       { older: billing },
-      { run: `${IPT} -t mangle -D PREROUTING -s 100.64.0.0/10 -d ${NET} -m comment --comment yah-isolation-b -j MARK --set-xmark 0x1000000/0x1000000` },
+      {
+        run: `${IPT} -t mangle -D PREROUTING -s 100.64.0.0/10 -d ${NET} -m comment --comment yah-isolation-b -j MARK --set-xmark 0x1000000/0x1000000`,
+      },
       web,
     ],
   },

@@ -70,8 +70,8 @@ async function indexOf(name: string): Promise<number> {
 }
 
 /**
- * What no two links have in common: hardware addresses, what the bridge makes of them, clocks; and the operational state, for
- * which the kernel looks up a peer's index here that counts in another namespace.
+ * What no two links have in common: hardware addresses, what the bridge makes of them, clocks; and the operational
+ * state, for which the kernel looks up a peer's index here that counts in another namespace.
  */
 const OWN = /^(address|ifindex|link_index|.*_timer|bridge_id|root_id|designated_.*|port_(no|id)|operstate)$/
 

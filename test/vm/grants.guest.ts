@@ -1,5 +1,5 @@
 /** Grants' ARP filters on a kernel that has them: what the oracle makes, read and swept by the command as it is built. */
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Backend, TestNode } from '../support/node.js'
 
 const ACME = 'yah0-6jgfqfdnu6'
@@ -35,41 +35,39 @@ const grant = (handle: string, sender: string, target: string): string[] => [
 const qdiscs = (node: TestNode, link: string): Promise<string> => node.run(`tc qdisc show dev ${link}`)
 const proxies = (node: TestNode): Promise<string> => node.run('ip neigh show proxy')
 
-describe.each<Backend>(['nft', 'legacy'])('with %s', (backend) => {
-  test.each([
-    ['the admitted workload', 'billing'],
-    ['the granting workload', 'api'],
-  ])('%s stops: both sides lose the filter and the proxy entry, and keep clsact', async (_, stopped) => {
-    await using node = await TestNode.create({ backend })
-    await deploy(node, 'api', 7, 'acme', '--allow', 'globex/prod/billing')
-    await deploy(node, 'billing', 9, 'globex')
-    // So that both bridges stay.
-    await deploy(node, 'web', 8, 'acme')
-    await deploy(node, 'ledger', 10, 'globex')
-    expect(await filters(node, ACME)).toEqual(grant('0x709', '10.128.3.7', '10.128.3.9'))
-    expect(await filters(node, GLOBEX)).toEqual(grant('0x907', '10.128.3.9', '10.128.3.7'))
+test.each<[string, string, Backend]>([
+  ['the admitted workload', 'billing', 'nft'],
+  ['the granting workload', 'api', 'legacy'],
+])('%s stops: both sides lose the filter and the proxy entry, and keep clsact', async (_, stopped, backend) => {
+  await using node = await TestNode.create({ backend })
+  await deploy(node, 'api', 7, 'acme', '--allow', 'globex/prod/billing')
+  await deploy(node, 'billing', 9, 'globex')
+  // So that both bridges stay.
+  await deploy(node, 'web', 8, 'acme')
+  await deploy(node, 'ledger', 10, 'globex')
+  expect(await filters(node, ACME)).toEqual(grant('0x709', '10.128.3.7', '10.128.3.9'))
+  expect(await filters(node, GLOBEX)).toEqual(grant('0x907', '10.128.3.9', '10.128.3.7'))
 
-    const shown = (await node.netsweep(['show', '--json'])).json as Shown
-    expect(shown.filters).toEqual([
-      { bridge: ACME, sender: '10.128.3.7', target: '10.128.3.9', handle: 0x709, wanted: true },
-      { bridge: GLOBEX, sender: '10.128.3.9', target: '10.128.3.7', handle: 0x907, wanted: true },
-    ])
-    expect(shown.proxies).toHaveLength(2)
+  const shown = (await node.netsweep(['show', '--json'])).json as Shown
+  expect(shown.filters).toEqual([
+    { bridge: ACME, sender: '10.128.3.7', target: '10.128.3.9', handle: 0x709, wanted: true },
+    { bridge: GLOBEX, sender: '10.128.3.9', target: '10.128.3.7', handle: 0x907, wanted: true },
+  ])
+  expect(shown.proxies).toHaveLength(2)
 
-    const before = await node.dump({ env: ARP_PATH })
-    expect(await node.netsweep(['sweep', '--json'])).toMatchObject({ status: 0, json: { steps: [] } })
-    expect(await node.dump({ env: ARP_PATH })).toEqual(before)
+  const before = await node.dump({ env: ARP_PATH })
+  expect(await node.netsweep(['sweep', '--json'])).toMatchObject({ status: 0, json: { steps: [] } })
+  expect(await node.dump({ env: ARP_PATH })).toEqual(before)
 
-    await node.oracle('stop', stopped)
-    await node.run(`while ip link show veth${stopped === 'api' ? 7 : 9}; do sleep 0.1; done 2>&1`)
-    const swept = await node.netsweep(['sweep', '--json'])
-    expect(swept).toMatchObject({ status: 0, json: { complete: true, bridges: [] } })
-    expect(await proxies(node)).toBe('')
-    for (const link of [ACME, GLOBEX]) {
-      expect(await filters(node, link)).toEqual([])
-      expect(await qdiscs(node, link)).toContain('clsact')
-    }
-  })
+  await node.oracle('stop', stopped)
+  await node.run(`while ip link show veth${stopped === 'api' ? 7 : 9}; do sleep 0.1; done 2>&1`)
+  const swept = await node.netsweep(['sweep', '--json'])
+  expect(swept).toMatchObject({ status: 0, json: { complete: true, bridges: [] } })
+  expect(await proxies(node)).toBe('')
+  for (const link of [ACME, GLOBEX]) {
+    expect(await filters(node, link)).toEqual([])
+    expect(await qdiscs(node, link)).toContain('clsact')
+  }
 })
 
 test("somebody else's filter on the same pref stays", async () => {

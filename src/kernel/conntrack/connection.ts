@@ -18,7 +18,10 @@ export interface Connection {
   readonly original: Tuple
   /** What an answer looks like when it comes in: the other way round, and with NAT other addresses. */
   readonly reply: Tuple
-  /** The kernel's own: another connection of the same addresses and ports has another. */
+  /**
+   * The kernel makes it of the place in memory and the original tuple: a later connection of the same addresses and
+   * ports has another one, unless it happens to be kept in the same place.
+   */
   readonly id: number
   /** Conntrack zone of both directions; 0 when none is set, or one of a single direction. */
   readonly zone: number

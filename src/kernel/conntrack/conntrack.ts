@@ -1,6 +1,6 @@
 /**
- * Finding and deleting tracked connections. Requests for netfilter: `ask(host, …, { protocol: 'netfilter' })`. EINVAL where
- * the kernel has no ctnetlink (nf_conntrack_netlink).
+ * Finding and deleting tracked connections. Requests for netfilter: `ask(host, …, { protocol: 'netfilter' })`. EINVAL
+ * where the kernel has no ctnetlink (nf_conntrack_netlink).
  */
 import { parseIpv4 } from '../ipv4.js'
 import {
@@ -43,8 +43,8 @@ export function connectionCount(): Request<number> {
  * The IPv4 connections in which one of the addresses, dotted, is source or destination of either direction. One that
  * begins while they are listed may be missing.
  *
- * The kernel sends all that it tracks, and the rest is left out here. Its own filter (CTA_FILTER) knows one address in one place:
- * it would walk the table four times for each address.
+ * The kernel sends all that it tracks, and the rest is left out here. Its own filter (CTA_FILTER) knows one address in
+ * one place: it would walk the table four times for each address.
  */
 export function connectionsOf(addresses: readonly string[]): Request<Connection> {
   const wanted = new Set(addresses.map(numberOf))
@@ -58,7 +58,8 @@ export function connectionsOf(addresses: readonly string[]): Request<Connection>
 }
 
 /**
- * Deletes that connection and no other. ENOENT when it is gone, also when another one has taken its addresses and ports.
+ * Deletes that connection and no other. ENOENT when it is gone, also when one with another id has taken its addresses
+ * and ports.
  *
  * @throws RangeError for one without a tuple: the kernel would delete all that it tracks.
  */

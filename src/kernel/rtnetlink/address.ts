@@ -110,7 +110,7 @@ export function allAddresses(): Request<Address> {
 /** An address to be added. No broadcast address unless one is named, as ip(8) has it. */
 export type NewAddress = Pick<Address, 'index' | 'address' | 'prefix'> & { readonly broadcast?: string }
 
-/** EEXIST when the link has that address with that prefix; with another prefix it is another. ENODEV: the link is gone. */
+/** EEXIST when the link has that address with that prefix: with another it is another. ENODEV: the link is gone. */
 export function addAddress(address: NewAddress, what: string): Request<never> {
   const payload = one(address)
   if (address.broadcast !== undefined) payload.ipv4(IFA_BROADCAST, address.broadcast)

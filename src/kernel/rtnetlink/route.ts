@@ -177,8 +177,8 @@ export function routes(wanted: { table: number; type?: number; device?: number }
 }
 
 /**
- * A route of one hop to be added. Left out: what ip(8) takes, which is table main, type unicast, protocol boot, scope link
- * without a gateway and universe with one.
+ * A route of one hop to be added. Left out: what ip(8) takes, which is table main, type unicast, protocol boot, scope
+ * link without a gateway and universe with one.
  */
 export type NewRoute = Pick<Route, 'destination' | 'prefix'> &
   Partial<Pick<Route, 'table' | 'type' | 'scope' | 'protocol' | 'oif' | 'metric'>> & {

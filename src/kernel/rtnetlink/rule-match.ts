@@ -4,8 +4,8 @@ import type { Range } from './rule-fields.js'
 
 /**
  * The rule for which the kernel would answer EEXIST to `addRule(rule)`, from all rules in the order of their dump
- * (rule_exists). Most of it must be the same, but source, destination, tos and realms that `rule` leaves open may be anything
- * there, and `not` is never compared: so it may let pass what `rule` would stop.
+ * (rule_exists). Most of it must be the same, but source, destination, tos and realms that `rule` leaves open may be
+ * anything there, and `not` is never compared: so it may let pass what `rule` would stop.
  */
 export function ruleInTheWay(rules: readonly Rule[], rule: Rule): Rule | undefined {
   return rules.find(

@@ -26,6 +26,11 @@ other_kind() { # NAME
   ip link add "$1" type dummy 2>/dev/null || ip link add "$1" type ifb 2>/dev/null || ip tuntap add "$1" mode tap
 }
 
+# A tc filter that is no flower, of whichever kind this kernel knows.
+filter() { # WHERE...
+  tc filter add "$@" bpf bytecode '1,6 0 0 0' 2>/dev/null || tc filter add "$@" matchall action ok
+}
+
 bridge() { # NAME [ADDRESS]...
   local name=$1 address; shift
   ip link add "$name" type bridge

@@ -172,7 +172,8 @@ testStates([
   },
   {
     name: 'host routes that another routing daemon or a person asserted again: whatever protocol they carry',
-    build: 'acct; api; ip route add 10.128.3.9/32 dev $ACME proto static; ip route add 10.128.3.10/32 dev $ACME proto 186',
+    build:
+      'acct; api; ip route add 10.128.3.9/32 dev $ACME proto static; ip route add 10.128.3.10/32 dev $ACME proto 186',
     gone: [
       `route 10.128.3.9 dev ${ACME} proto static scope link`,
       `route 10.128.3.10 dev ${ACME} proto bgp scope link`,

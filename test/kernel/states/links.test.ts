@@ -63,7 +63,8 @@ testStates([
   },
   {
     name: 'a host route out of a foreign bridge, to an address that no workload ever had',
-    build: 'acct; api; bridge $GLOBEX; link tap0; ip link set tap0 master $GLOBEX; ip route add 10.128.3.77/32 dev $GLOBEX',
+    build:
+      'acct; api; bridge $GLOBEX; link tap0; ip link set tap0 master $GLOBEX; ip route add 10.128.3.77/32 dev $GLOBEX',
     notices: foreign('port tap0'),
     oracle: { differs: 'takes the route of a machine that somebody plugged into the bridge' },
   },
@@ -135,7 +136,8 @@ testStates([
   },
   {
     name: 'a tenant bridge under an alternative name is a bridge by its own name alone',
-    build: 'acct; api; bridge docker0; ip link property add dev docker0 altname $NOBODY; ip link property add dev veth7 altname veth77',
+    build:
+      'acct; api; bridge docker0; ip link property add dev docker0 altname $NOBODY; ip link property add dev veth7 altname veth77',
     oracle: 'agrees',
   },
   {

@@ -1,15 +1,5 @@
 /** Routes, rules, proxy entries and filters that only look like this project's, and those that the kernel would take first. */
-import {
-  ACME,
-  BILLING,
-  GLOBEX,
-  hostRoute,
-  prohibits,
-  tenantBridge,
-  WEB,
-  workload,
-  workloadProhibit,
-} from './lines.js'
+import { ACME, BILLING, GLOBEX, hostRoute, prohibits, tenantBridge, WEB, workload, workloadProhibit } from './lines.js'
 import { testStates } from './state.js'
 
 const stoppedMate = 'acct; api; web; stop web 8'
@@ -165,9 +155,7 @@ testStates([
     by: at === 0 ? ('command' as const) : ('library' as const),
     gone: [
       ...workload(BILLING),
-      ...tenantBridge(GLOBEX).filter(
-        (line) => line !== prohibits(GLOBEX)[0] && !/^(link|addr) /.test(line),
-      ),
+      ...tenantBridge(GLOBEX).filter((line) => line !== prohibits(GLOBEX)[0] && !/^(link|addr) /.test(line)),
     ],
     bridges: [GLOBEX],
     addresses: ['10.128.3.9'],
@@ -254,9 +242,9 @@ testStates([
     build: `
       ${stoppedMate}
       tc qdisc add dev $ACME clsact
-      tc filter add dev $ACME ingress protocol arp pref 895 bpf bytecode '1,6 0 0 0'
-      tc filter add dev $ACME ingress protocol ip pref 7 bpf bytecode '1,6 0 0 0'
-      tc filter add dev $ACME egress protocol all pref 8 bpf bytecode '1,6 0 0 0'
+      filter dev $ACME ingress protocol arp pref 895
+      filter dev $ACME ingress protocol ip pref 7
+      filter dev $ACME egress protocol all pref 8
       tc qdisc add dev yah0 ingress`,
     gone: workload(WEB),
     addresses: ['10.128.3.8'],

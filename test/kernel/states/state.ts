@@ -75,7 +75,10 @@ async function hold(state: State, backend: Backend): Promise<void> {
   const { gone, came } = changes(before.dump, state.gone ?? [])
   expect(after.dump).toEqual([...minus(before.dump, gone), ...came].sort())
   const neighbours = state.neighbours ?? []
-  expect(unexplained(before.snapshot, after.snapshot, { gone, came, neighbours, backend }), 'changed, and not expected to').toEqual([])
+  expect(
+    unexplained(before.snapshot, after.snapshot, { gone, came, neighbours, backend }),
+    'changed, and not expected to',
+  ).toEqual([])
   assertReport(state, dry, swept)
 
   const again = await pass(node, state, false)
