@@ -3,6 +3,7 @@ import {
   AF_UNSPEC,
   NLM_F_ACK,
   NLM_F_CREATE,
+  NLM_F_ECHO,
   NLM_F_EXCL,
   RTM_GETQDISC,
   RTM_NEWACTION,
@@ -22,7 +23,9 @@ const TCMSG = 20
 /** struct tcamsg: family, padding. */
 const TCAMSG = 4
 
-/** The kind of what sits at a link's ingress: `clsact`, `ingress`. ENOENT or EINVAL when nothing does. */
+/**
+ * The kind of what sits at a link's ingress: `clsact`, `ingress`. Nothing when nothing does, on older kernels ENOENT or EINVAL.
+ */
 export function ingressKind(index: number): Request<string> {
   const payload = Buffer.alloc(TCMSG)
   payload.writeInt32LE(index, 4)
@@ -30,7 +33,8 @@ export function ingressKind(index: number): Request<string> {
   return {
     what: `ingress qdisc of link ${index}`,
     type: RTM_GETQDISC,
-    flags: 0,
+    // The kernel answers as if it told everybody, and whoever asks hears of it only when asking for an echo.
+    flags: NLM_F_ACK | NLM_F_ECHO,
     payload,
     decode(message) {
       const attributes = new AttributeReader(message.bytes, attributesAt(message, RTM_NEWQDISC, TCMSG))

@@ -64,7 +64,7 @@ class Applier {
   /** False when a batch was refused and may be planned anew. */
   async run(): Promise<boolean> {
     for (const group of groups(this.plan.steps)) {
-      if (this.options.signal?.aborted) this.#finish(group, () => failed('ABORTED', 'cancelled'))
+      if (this.options.signal?.aborted) this.#fail(group, failed('ABORTED', 'cancelled'))
       else if (isRestore(group)) {
         if (!(await this.#restore(group))) return false
       } else if (isRequests(group)) await this.#request(group)
@@ -76,8 +76,8 @@ class Applier {
   /** One exchange for all of them. */
   async #request(group: readonly RequestStep[]): Promise<void> {
     const steps = this.#withoutHeld(group)
-    const requests = steps.flatMap((step) => requestsFor(step).map((request) => ({ step, request })))
     try {
+      const requests = steps.flatMap((step) => requestsFor(step).map((request) => ({ step, request })))
       const protocol = steps[0]?.action === 'delete-conntrack' ? ('netfilter' as const) : ('route' as const)
       const replies = await ask(
         this.host,
@@ -89,7 +89,7 @@ class Applier {
         this.results.set(step, outcomeOf(step, own))
       }
     } catch (error) {
-      this.#finish(steps, () => failure(error))
+      this.#fail(steps, failure(error))
     }
   }
 
@@ -98,7 +98,7 @@ class Applier {
     const steps = this.#withoutHeld(group)
     const result = await this.#batch(steps)
     if (result === null || result.ok) {
-      this.#finish(steps, removed)
+      for (const step of steps) this.results.set(step, removed(step))
       return true
     }
     const worthAnother = result.kind === 'stale' || result.kind === 'busy' || result.kind === 'other'
@@ -106,11 +106,12 @@ class Applier {
     if (worthAnother && steps.length > 1) {
       for (const step of steps) {
         const piece = await this.#batch([step])
-        this.results.set(step, piece === null || piece.ok ? removed(step) : batchFailure(step, piece))
+        if (piece === null || piece.ok) this.results.set(step, removed(step))
+        else this.#fail([step], batchFailure(piece))
       }
       return true
     }
-    this.#finish(steps, (step) => batchFailure(step, result))
+    this.#fail(steps, batchFailure(result))
     return true
   }
 
@@ -156,14 +157,8 @@ class Applier {
     return steps.filter(({ held }) => held === null)
   }
 
-  #finish(steps: readonly Step[], outcome: (step: Step) => StepResult | StepResult['error']): void {
-    for (const step of steps) {
-      const result = outcome(step)
-      this.results.set(
-        step,
-        result !== null && 'step' in result ? result : { step, outcome: 'failed', kept: null, error: result },
-      )
-    }
+  #fail(steps: readonly Step[], error: NonNullable<StepResult['error']>): void {
+    for (const step of steps) this.results.set(step, { step, outcome: 'failed', kept: null, error })
   }
 }
 
@@ -260,8 +255,8 @@ function outcomeOf(step: Step, replies: readonly Reply<never>[]): StepResult {
   return errors.length < replies.length ? removed(step) : { step, outcome: 'gone', kept: null, error: null }
 }
 
-function batchFailure(step: Step, { kind, message }: Extract<ApplyResult, { ok: false }>): StepResult {
-  return { step, outcome: 'failed', kept: null, error: failed(kind.toUpperCase(), message) }
+function batchFailure({ kind, message }: Extract<ApplyResult, { ok: false }>): NonNullable<StepResult['error']> {
+  return failed(kind.toUpperCase(), message)
 }
 
 function failed(code: string, message: string): NonNullable<StepResult['error']> {

@@ -61,7 +61,9 @@ export function undoScript(view: NodeView, plan: Plan): string {
     ...restores(steps.filter((step) => step.action === 'restore')),
     ...steps.flatMap((step) => {
       if (step.action === 'delete-proxy') {
-        return [`ip neigh add proxy ${step.neighbour.address} dev ${names.get(step.neighbour.index)}`]
+        const dev = names.get(step.neighbour.index)
+        const delay = `sysctl -qw net/ipv4/neigh/${dev}/proxy_delay=0`
+        return [delay, `ip neigh add proxy ${step.neighbour.address} dev ${dev}`]
       }
       return step.action === 'delete-filter' ? filter(step, names.get(step.filter.index) ?? '') : []
     }),
@@ -82,7 +84,8 @@ function bridge(view: NodeView, { link }: Extract<Step, { action: 'delete-link' 
   return [
     `ip link add ${name} type bridge`,
     ...addresses.map(({ address, prefix }) => `ip addr add ${address}/${prefix} dev ${name}`),
-    `sysctl -qw net.ipv6.conf.${name}.disable_ipv6=1 net.ipv4.conf.${name}.rp_filter=1`,
+    // Between slashes a name may hold dots.
+    `sysctl -qw net/ipv6/conf/${name}/disable_ipv6=1 net/ipv4/conf/${name}/rp_filter=1`,
     ...(link.up ? [`ip link set ${name} up`] : []),
   ]
 }

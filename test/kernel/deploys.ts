@@ -1,6 +1,8 @@
 /** Deploys and stops on a test's node, by the project in this process and by the oracle, from one description of each. */
+import { constants } from 'node:os'
 import {
   type Deployed,
+  type DeployOptions,
   deploy,
   lockNodeState,
   type Reconciled,
@@ -13,7 +15,7 @@ import type { Host, OpenNamespace } from '../../src/kernel/host.js'
 import { openHost } from '../../src/kernel/linux-host.js'
 import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
 import { ContainerNet, type ContainerNetOptions } from '../../src/node/net.js'
-import { delegate, type RunCall } from '../support/fake-host.js'
+import { delegate, type RunCall, refuse } from '../support/fake-host.js'
 import type { TestNode } from '../support/node.js'
 import { isRead } from './passes.js'
 
@@ -83,9 +85,9 @@ export class Project implements Disposable {
     this.host.close()
   }
 
-  async deploy(what: Spec | object, host = this.host): Promise<Deployed> {
+  async deploy(what: Spec | object, host = this.host, options: DeployOptions = {}): Promise<Deployed> {
     await using lock = await this.#lock(host)
-    return await deploy(this.net, lock, 'octet' in what ? description(what as Spec) : what)
+    return await deploy(this.net, lock, 'octet' in what ? description(what as Spec) : what, options)
   }
 
   async stop(workload: string, host = this.host): Promise<Stopped> {
@@ -108,6 +110,8 @@ export class Project implements Disposable {
   }
 }
 
+const { EPERM } = constants.errno
+
 /** The same by the oracle. */
 export function oracleArgs({ workload, tenant, identity, allow = [], ...rest }: Spec): string[] {
   return [
@@ -127,9 +131,11 @@ export type Write =
 
 /**
  * The host, which calls `hook` before each single change that is asked of it, also inside of namespaces. A batch of
- * requests goes out one by one. `alive`: asked before everything; it throws once the process is to be dead.
+ * requests goes out one by one. What the hook answers `refuse` to fails. `alive`: asked before everything; it throws once the process is to be dead.
  */
-export function onWrites(host: Host, hook: (write: Write) => Promise<void>, alive = (): void => {}): Host {
+export function onWrites(host: Host, hook: (write: Write) => Promise<unknown>, alive = (): void => {}): Host {
+  const isRefused = async (write: Write): Promise<boolean> => (await hook(write)) === 'refuse'
+  const denied = (): Error => Object.assign(new Error('refused by the test'), { code: 'EPERM' })
   const wrap = (inner: Host, inside: boolean): Host => ({
     ...delegate(inner),
     async exchange(batch, options) {
@@ -138,8 +144,10 @@ export function onWrites(host: Host, hook: (write: Write) => Promise<void>, aliv
       if (requests.every(isRead)) return inner.exchange(batch, options)
       const answers: Buffer[] = []
       for (const request of requests) {
-        if (!isRead(request)) await hook({ kind: 'request', request, inside })
-        answers.push(await inner.exchange(request.bytes, options))
+        const refused = !isRead(request) && (await isRefused({ kind: 'request', request, inside }))
+        answers.push(
+          refused ? refuse(request, EPERM, 'refused by the test') : await inner.exchange(request.bytes, options),
+        )
         const answer = answers.at(-1)
         for (const each of answer === undefined ? [] : readMessages(answer)) numbered(each, request.sequence)
       }
@@ -148,8 +156,9 @@ export function onWrites(host: Host, hook: (write: Write) => Promise<void>, aliv
     async run(command, args, options) {
       alive()
       const input = options?.input
-      if (command.endsWith('-restore'))
-        await hook({ kind: 'restore', run: { command, args, ...(input === undefined ? {} : { input }) } })
+      const run = { command, args, ...(input === undefined ? {} : { input }) }
+      if (command.endsWith('-restore') && (await isRefused({ kind: 'restore', run })))
+        return { status: 4, signal: null, code: null, stdout: '', stderr: 'refused by the test' }
       return inner.run(command, args, options)
     },
     async readFile(path) {
@@ -158,17 +167,17 @@ export function onWrites(host: Host, hook: (write: Write) => Promise<void>, aliv
     },
     async writeFile(path, text) {
       alive()
-      await hook({ kind: 'file', path })
+      if (await isRefused({ kind: 'file', path })) throw denied()
       return inner.writeFile(path, text)
     },
     async createNamespace(name) {
       alive()
-      await hook({ kind: 'namespace', what: `add ${name}` })
+      if (await isRefused({ kind: 'namespace', what: `add ${name}` })) throw denied()
       return inner.createNamespace(name)
     },
     async deleteNamespace(name) {
       alive()
-      await hook({ kind: 'namespace', what: `delete ${name}` })
+      if (await isRefused({ kind: 'namespace', what: `delete ${name}` })) throw denied()
       return inner.deleteNamespace(name)
     },
     async openNamespace(name): Promise<OpenNamespace | null> {

@@ -71,29 +71,31 @@ export const OTHER_PORT = 7015
 export const PATIENT = 20
 export const BRIEF = 0.4
 
+export interface NetworkOptions {
+  readonly by?: By
+  readonly backend?: Backend
+  /** What differs from `WORKLOADS`. */
+  readonly changes?: Readonly<Partial<Record<Name, Partial<Workload>>>>
+}
+
 export class Network implements AsyncDisposable {
+  readonly #probers = new Map<Place, Prober>()
+
   private constructor(
     readonly node: TestNode,
     readonly by: Wirer,
-    readonly probers: ReadonlyMap<Place, Prober>,
   ) {}
 
-  /** With these workloads on it. `how`: a change of any of them. */
-  static async create(
-    names: readonly Name[] = NAMES,
-    options: { readonly by?: By; readonly backend?: Backend } = {},
-  ): Promise<Network> {
+  /** With these workloads on it, deployed in that order. */
+  static async create(names: readonly Name[] = NAMES, options: NetworkOptions = {}): Promise<Network> {
+    const { by = 'library', changes = {} } = options
     const node = await TestNode.create(options)
     try {
       await node.run(SURROUNDINGS)
-      const by = await wirer(node, options.by ?? 'library')
-      for (const name of names) await by.deploy(WORKLOADS[name])
-      const probers = await Promise.all([
-        ...names.map(async (name) => [name, await prober(node, name)] as const),
-        Prober.start(node, 'node').then((prober) => ['node', prober] as const),
-        ...(['outside', 'mesh'] as const).map(async (name) => [name, await prober(node, name)] as const),
-      ])
-      return new Network(node, by, new Map<Place, Prober>(probers))
+      const network = new Network(node, await wirer(node, by))
+      for (const name of names) await network.by.deploy({ ...WORKLOADS[name], ...changes[name] })
+      await Promise.all([...names, 'node', 'outside', 'mesh'].map((place) => network.enter(place as Place)))
+      return network
     } catch (error) {
       await node[Symbol.asyncDispose]()
       throw error
@@ -104,8 +106,27 @@ export class Network implements AsyncDisposable {
     await this.node[Symbol.asyncDispose]()
   }
 
+  /** Starts a place's prober, in the namespace that the place has now. */
+  async enter(place: Place): Promise<void> {
+    await this.leave(place)
+    const link = place === 'outside' ? 'lan' : place === 'mesh' ? 'mesh' : 'eth0'
+    const inside = place === 'node' ? undefined : { namespace: place, link }
+    this.#probers.set(place, await Prober.start(this.node, place, inside))
+  }
+
+  async leave(place: Place): Promise<void> {
+    await this.#probers.get(place)?.end()
+    this.#probers.delete(place)
+  }
+
+  /** Stops a workload, whose prober would hold its namespace. */
+  async stop(name: Name): Promise<void> {
+    await this.leave(name)
+    await this.by.stop(WORKLOADS[name])
+  }
+
   at(place: Place): Prober {
-    const found = this.probers.get(place)
+    const found = this.#probers.get(place)
     if (found === undefined) throw new Error(`no prober in ${place}`)
     return found
   }
@@ -114,34 +135,21 @@ export class Network implements AsyncDisposable {
     return this.node.run(script)
   }
 
-  /** Runs plain commands inside a place's namespace. */
-  inside(place: Exclude<Place, 'node'>, script: string): Promise<string> {
-    return this.node.run(`nsenter --net=/run/netns/${place} -- bash -eu <<'END'\n${script}\nEND`)
-  }
-
-  /** The link address of a bridge. */
-  async macOf(link: string): Promise<string> {
-    return (
-      await this.run(`cat /sys/class/net/${link}/address 2>/dev/null || ip -o link show ${link} |
-      sed 's/.*ether \\([^ ]*\\).*/\\1/'`)
-    ).trim()
+  /** The link address of a bridge, to which its workloads send what the node is to forward. */
+  async macOf(bridge: string | undefined): Promise<string> {
+    return (await this.run(`ip -o link show ${bridge} | sed 's/.* link.ether \\([^ ]*\\) .*/\\1/'`)).trim()
   }
 
   /**
-   * From now on each workload sends what is for another tenant to the node, instead of asking for it on its own link, where
-   * nobody would answer.
+   * From now on each of these workloads sends what is for another tenant to the node, instead of asking for it on its own
+   * link, where nobody would answer.
    */
   async useGateway(names: readonly Name[] = NAMES): Promise<void> {
     const routes = names.map((name) => {
-      const others = names.filter((other) => WORKLOADS[other].tenant !== WORKLOADS[name].tenant)
+      const others = NAMES.filter((other) => WORKLOADS[other].tenant !== WORKLOADS[name].tenant)
       const lines = others.map((other) => `route replace ${WORKLOADS[other].address} via ${GATEWAY}`)
       return `ip -n ${name} -batch - <<END\n${lines.join('\n')}\nEND`
     })
     await this.run(routes.join('\n'))
   }
-}
-
-function prober(node: TestNode, name: Exclude<Place, 'node'>): Promise<Prober> {
-  const link = name === 'outside' ? 'lan' : name === 'mesh' ? 'mesh' : 'eth0'
-  return Prober.start(node, name, { namespace: name, link })
 }

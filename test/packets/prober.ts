@@ -1,4 +1,5 @@
 /** One place's prober.py, as a test calls it. */
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { TestNode } from '../support/node.js'
 import { Talker } from './talker.js'
@@ -34,6 +35,8 @@ export interface Stream {
   readonly every: number
 }
 
+/** The system's own Python first: a version manager's shim in front of it takes longer than all the rest. */
+const PATH = `/usr/bin:/bin:/usr/sbin:/sbin:${process.env.PATH ?? ''}`
 const SCRIPT = fileURLToPath(new URL('./prober.py', import.meta.url))
 
 export class Prober {
@@ -44,9 +47,16 @@ export class Prober {
     const python = ['python3', '-B', SCRIPT, name, ...(inside === undefined ? [] : [inside.link])]
     const enter = inside === undefined ? [] : ['nsenter', `--net=/run/netns/${inside.namespace}`, '--']
     const [command = '', ...args] = [...enter, ...python]
-    const talker = new Talker(await node.start(command, args), `prober ${name}`)
+    const talker = new Talker(await node.start(command, args, { env: { PATH } }), `prober ${name}`)
     await talker.ready()
     return new Prober(talker)
+  }
+
+  /** Resolves when it holds no namespace any more. */
+  async end(): Promise<void> {
+    const exit = once(this.talker.process, 'exit')
+    this.talker.process.stdin.end()
+    await exit
   }
 
   /** What each was answered: `NAME hears ADDRESS`, or `yes`; '' for nothing, `!ERRNO` when the kernel gave up. */

@@ -1,14 +1,22 @@
-/** In a guest of scripts/vm.sh: the tests that only it can run, and any other that is named; one after the other, slowly. */
-import { mergeConfig } from 'vitest/config'
+/** The tests of a guest (scripts/vm-test.sh): those that need one, and those that ask any kernel. One by one, and slowly. */
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
 import shared from '../../vitest.config.js'
 
-export default mergeConfig(shared, {
+const SLOW = 600_000
+
+export default defineConfig({
+  root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
-    root: new URL('../..', import.meta.url).pathname,
-    include: ['test/vm/**/*.guest.ts'],
+    ...shared.test,
+    include: [
+      'test/vm/**/*.guest.ts',
+      'test/{kernel,packets,native,conntrack}/**/*.test.ts',
+      'test/iptables/kernel.test.ts',
+      'test/rtnetlink/{change,live,loose,namespace-id}.test.ts',
+    ],
     maxWorkers: 1,
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
-    teardownTimeout: 60_000,
+    testTimeout: SLOW,
+    hookTimeout: SLOW,
   },
 })

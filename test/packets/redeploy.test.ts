@@ -1,0 +1,146 @@
+/** Deploys without end, under constant fire: nothing gets across, and nothing of a tenant's own is lost. */
+import { expect, test } from 'vitest'
+import { DELETE_PROHIBITS, FLUSH_IPTABLES } from './knobs.js'
+import { BRIDGES, type Name, Network, OUTSIDE, type Place, WORKLOADS } from './network.js'
+import type { Workload } from './wirer.js'
+
+/** Deploys, in turns of ten. */
+const DEPLOYS = Number(process.env.DEPLOYS ?? 200)
+const EVERY = 0.004
+
+const { acct, api, web, billing } = WORKLOADS
+
+const of = (tenant: string, workload: string, octet: number): Workload => ({
+  workload,
+  address: `10.128.3.${octet}`,
+  tenant,
+  identity: `${tenant}/prod/${workload}`,
+})
+const MATE = of('acme', 'mate', 11)
+const NEXT_MATE = of('acme', 'next-mate', 11)
+const MAIL = of('initech', 'mail', 12)
+/** One address that goes from tenant to tenant, none of whom is one of those who fire. */
+const NOMADS = [of('initech', 'nomad-a', 13), of('umbrella', 'nomad-b', 13)]
+
+/** As if another program's deploy had stopped half-way: everything of the bridge in its passing generation. */
+const PASSING_GENERATION = `
+iptables-nft-save | sed 's/yah-isolation-b/yah-isolation-a/' | iptables-nft-restore
+for selector in "1202 to 10.128.3.0/24 fwmark 0/0x2000000" "1204 to 100.64.0.0/10 fwmark 0/0x3000000"; do
+  set -- $selector
+  ip rule add priority $(($1 - 1)) iif ${BRIDGES.acme} \${selector#* } prohibit
+  ip rule del priority $1 iif ${BRIDGES.acme} \${selector#* } prohibit
+done`
+
+/** The ways a deploy, or a stop and its sweep, can come along. */
+const TURNS: readonly ((network: Network, turn: number) => Promise<void>)[] = [
+  ({ by }) => by.deploy(api),
+  ({ by }) => by.deploy(web),
+  ({ by }) => by.deploy(MATE),
+  ({ by }) => by.deploy(NEXT_MATE),
+  ({ by }) => by.deploy({ ...api, allow: ['globex/prod/nobody'], mtu: 1400 }),
+  async ({ by, node }) => {
+    await node.run(PASSING_GENERATION)
+    await by.deploy(web)
+  },
+  ({ by }) => by.deploy({ ...api, mtu: 1500 }),
+  ({ by }, turn) => by.deploy(NOMADS[turn % 2] ?? MAIL),
+  ({ by }) => by.deploy(MAIL),
+  async ({ by }) => {
+    await by.stop(NEXT_MATE)
+    await by.stop(MAIL)
+    await by.sweep()
+  },
+]
+
+interface Flow {
+  readonly from: Place
+  readonly to: Name | 'outside'
+}
+
+/** Starts these streams and returns what ends them: how many packets each sent, and how many of them arrived. */
+async function start(network: Network, flows: readonly Flow[]) {
+  const name = ({ from, to }: Flow): string => `${from} to ${to}`
+  const senders = [...new Set(flows.map(({ from }) => from))]
+  const by = (place: Place): Flow[] => flows.filter(({ from }) => from === place)
+  const address = (to: Flow['to']): string => (to === 'outside' ? OUTSIDE : WORKLOADS[to].address)
+  const streamOf = (flow: Flow) => ({ name: name(flow), dst: address(flow.to), every: EVERY })
+  for (const place of senders) await network.at(place).stream(by(place).map(streamOf))
+  return async (): Promise<Map<string, { sent: number; arrived: number }>> => {
+    const sent = new Map<string, number>()
+    for (const place of senders) {
+      const counts = await network.at(place).sent()
+      by(place).forEach((flow, i) => {
+        sent.set(name(flow), counts[i] ?? 0)
+      })
+    }
+    const found = new Map<string, { sent: number; arrived: number }>()
+    for (const to of new Set(flows.map(({ to }) => to))) {
+      const heard = await network.at(to).heard()
+      for (const flow of flows.filter((flow) => flow.to === to))
+        found.set(name(flow), { sent: sent.get(name(flow)) ?? 0, arrived: heard[name(flow)] ?? 0 })
+    }
+    return found
+  }
+}
+
+const OWN: readonly Flow[] = [
+  { from: 'api', to: 'web' },
+  { from: 'web', to: 'api' },
+  { from: 'mesh', to: 'api' },
+  { from: 'api', to: 'outside' },
+]
+const ACROSS: readonly Flow[] = [
+  { from: 'billing', to: 'api' },
+  { from: 'billing', to: 'web' },
+  { from: 'acct', to: 'api' },
+  { from: 'acct', to: 'web' },
+  { from: 'api', to: 'billing' },
+  { from: 'api', to: 'acct' },
+]
+
+async function underFire(): Promise<Network> {
+  const network = await Network.create(['acct', 'api', 'web', 'billing'])
+  await network.useGateway(['acct', 'api', 'web', 'billing'])
+  const others = [MATE, MAIL, ...NOMADS].map(({ address }) => `route replace ${address} via 10.128.3.1`).join('\n')
+  await network.run(['acct', 'billing'].map((name) => `ip -n ${name} -batch - <<END\n${others}\nEND`).join('\n'))
+  return network
+}
+
+test(`${DEPLOYS} deploys: not one packet gets across, and not one of a tenant's own is lost`, async () => {
+  await using network = await underFire()
+  const enemies = [billing.address, acct.address]
+  const victims = [api, web, MATE, MAIL, ...NOMADS].map(({ address }) => address)
+  await network.at('node').watch(enemies, victims)
+  for (const name of ['acct', 'billing'] as const) {
+    const targets = [MATE, MAIL, ...NOMADS.slice(1)]
+    await network.at(name).stream(targets.map(({ address: dst, workload }) => ({ name: workload, dst, every: EVERY })))
+  }
+  const end = await start(network, [...OWN, ...ACROSS])
+
+  for (let turn = 0; turn < DEPLOYS; turn++)
+    await TURNS[turn % TURNS.length]?.(network, Math.floor(turn / TURNS.length))
+
+  const flows = await end()
+  expect(await network.at('node').seen()).toEqual({ seen: {}, missed: 0 })
+  const own = OWN.map(({ from, to }) => flows.get(`${from} to ${to}`))
+  expect(own).toEqual(own.map((flow) => ({ sent: flow?.sent, arrived: flow?.sent })))
+  const across = ACROSS.map(({ from, to }) => flows.get(`${from} to ${to}`))
+  expect(across.map((flow) => flow?.arrived)).toEqual(ACROSS.map(() => 0))
+  for (const flow of [...own, ...across]) expect(flow?.sent).toBeGreaterThan(DEPLOYS)
+})
+
+test('an instant without isolation shows, and so does a lost packet', async () => {
+  await using network = await underFire()
+  await network.at('node').watch([billing.address], [api.address])
+  const end = await start(network, [{ from: 'billing', to: 'api' }, ...OWN])
+  await network.run(FLUSH_IPTABLES)
+  await network.run(`${DELETE_PROHIBITS}\nip link set veth8 down; sleep 0.1; ip link set veth8 up`)
+  await network.by.deploy(api)
+  const flows = await end()
+  const { seen } = await network.at('node').seen()
+  expect(seen[`${billing.address} to ${api.address} out of ${BRIDGES.acme}`]).toBeGreaterThan(0)
+  expect(seen[`${billing.address} to ${api.address} out of veth7`]).toBeGreaterThan(0)
+  expect(flows.get('billing to api')?.arrived).toBeGreaterThan(0)
+  const lossy = flows.get('api to web') ?? { sent: 0, arrived: 0 }
+  expect(lossy.arrived).toBeLessThan(lossy.sent)
+})

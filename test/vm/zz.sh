@@ -1,1 +1,0 @@
-for f in test/native/{constants,lock,lifetime,host,namespaces,exchange}.test.ts; do echo "== $f $(cut -d' ' -f1 /proc/uptime)"; timeout 200 bash scripts/test.sh --config test/vm/vitest.config.ts $f 2>&1 | sed 's/\x1b\[[0-9;]*m//g' | grep -E '✗|×|❯|FAIL|Error|passed,|Test Files' ; done; cut -d' ' -f1 /proc/uptime; free -m
