@@ -63,11 +63,11 @@ prepare() {
   [ "$(uname -m)" = x86_64 ] || skip "the guests are x86_64, this machine is $(uname -m)"
   need qemu-system-x86_64=qemu-system-x86 mke2fs=e2fsprogs
   local node name; node=$(node -p process.execPath)
-  key=$(key $parts/base.sh "$node")
+  key=$(key $parts/base.sh $parts/image.sh "$node")
   [ -e "$cache/base-$key" ] || need debootstrap=debootstrap
   make base "$key" bash $parts/base.sh "$node"; base=$made
   for name; do
-    key=$(key $parts/kernel.sh $parts/initramfs.sh)
+    key=$(key $parts/kernel.sh $parts/initramfs.sh $parts/image.sh)
     [ -e "$cache/kernel-$name-$key" ] || need depmod=kmod cpio=cpio xz=xz-utils busybox=busybox-static
     make "kernel-$name" "$key" bash $parts/kernel.sh "$name"; kernel=$made
   done
@@ -76,10 +76,11 @@ prepare() {
 # The checkout as the guest sees it, without what only a build needs, and the command: one file system.
 project() { # IMAGE COMMAND...
   local image=$1 stage=$run/stage; shift
+  [[ -e dist/cli.js && -e build/Release/netsweep.node ]] || die 'the checkout is not built: bash scripts/setup.sh'
   mkdir "$stage"
   tar -c --exclude=node_modules/{@biomejs,typescript,node-gyp,.vite,.vite-temp} \
     package.json tsconfig.json ./*.config.ts dist src test scripts node_modules build/Release/netsweep.node |
-    tar -x -C "$stage"
+    tar -x -C "$stage" || die 'could not copy the checkout'
   printf '%q ' "$@" >"$stage/.command"
   bash $parts/image.sh "$stage" "$image"
   rm -rf "$stage"
@@ -121,10 +122,11 @@ boot() { # SECONDS COMMAND...: sets `status`
     -chardev "file,id=status,path=$run/status" -device $port,nr=3,chardev=status
   )
   attend timeout --foreground --signal=KILL "$seconds" setpriv --pdeathsig KILL -- qemu-system-x86_64 "${machine[@]}" </dev/null
-  # Unless it never came to open them, they end with it.
+  # They end with it; had it never come to open them, they would wait for a writer.
+  : <>"$run/out" <>"$run/err"
   wait $streams
   ((status != 137)) || { say "no end after $seconds s"; status=124; return; }
-  ((status == 0)) && [ -s "$run/status" ] || { tail -n 60 "$run/console" >&2 || :; die "the guest came to no end of its own"; }
+  ((status == 0)) && [ -s "$run/status" ] || { tail -n 60 "$run/console" 2>/dev/null >&2 || :; die "the guest came to no end of its own"; }
   status=$(<"$run/status")
 }
 
@@ -143,10 +145,13 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+known() { local name; for name; do case $name in 6.1 | 6.12) ;; *) usage ;; esac; done; }
+
 action=${1:-}; shift || usage
 case $action in
   prepare)
     (($#)) || set -- 6.1 6.12
+    known "$@"
     locked prepare "$@"
     ;;
   run)
@@ -159,7 +164,8 @@ case $action in
         *) usage ;;
       esac
     done
-    (($#)) || usage
+    known "$series"
+    [[ $# -gt 0 && $seconds =~ ^[1-9][0-9]*$ ]] || usage
     locked prepare "$series"
     locked run_folder
     boot "$seconds" "$@"

@@ -56,7 +56,9 @@ export interface Conclusion {
 export function conclude(view: NodeView, subnet: Subnet): Conclusion {
   const readings = view.confirmed === null ? [view.links] : [view.links, view.confirmed.links]
   const own = ownObjects(view, subnet)
-  const live = new Map(readings.flatMap((links) => [...liveIn(links, subnet)]))
+  // An address that moved between the readings was live in two places.
+  const seen = readings.flatMap((links) => [...liveIn(links, subnet).values()])
+  const live = new Map(seen.map((each) => [each.address, each]))
   const foreign = new Map(readings.flatMap((links) => [...foreignIn(links, subnet)]))
   const named = addressesNamed(own, foreignIndexes(view.links, foreign))
   const departed = [...named]
@@ -81,7 +83,7 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
     detached,
     meshMarkDetached: tenants.size === dead.length && own.tables.rules.some(({ bridge }) => bridge === null),
     pairs,
-    ...unwanted(view, own, { subnet, live, pairs, identities }),
+    ...unwanted(view, own, { subnet, live, seen, pairs, identities }),
     misplaced: misplaced(view, own, live),
     spared: spared(readings, named, subnet),
   }
@@ -219,13 +221,14 @@ function unwanted(
   known: {
     subnet: Subnet
     live: ReadonlyMap<string, Live>
+    seen: readonly Live[]
     pairs: readonly Pair[]
     identities: ReadonlyMap<string, readonly Identity[]>
   },
 ): Pick<Conclusion, 'unwantedProxies' | 'unwantedFilters'> {
   const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
   const { proxies, filters } = wantedBy(known.pairs, known.subnet)
-  const silent = [...known.live.values()].filter(({ address }) => !known.identities.has(address))
+  const silent = known.seen.filter(({ address }) => !known.identities.has(address))
   const silentAddresses = new Set(silent.map(({ address }) => address))
   const silentBridges = new Set(silent.map(({ bridge }) => bridge.link.index))
   return {

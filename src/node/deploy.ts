@@ -24,7 +24,7 @@ import { recoverSubnet } from './subnet-recovery.js'
 import { type Progress, undo } from './undo.js'
 import { type NodeView, readNode } from './view.js'
 import { assertAddress } from './wire-address.js'
-import { wireBridge } from './wire-bridge.js'
+import { keepLinkAddress, wireBridge } from './wire-bridge.js'
 import { makeVeth, raise, wireInside } from './wire-veth.js'
 import { withdraw } from './withdraw.js'
 import { checkWorkload, type Workload } from './workload.js'
@@ -210,6 +210,7 @@ async function handOver(writer: Writer, site: Site, bridge: Link, progress: Prog
   const veths = new Set(
     [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [veth] : [])).map(({ index }) => index),
   )
+  await keepLinkAddress(writer, bridge)
   for (const index of veths) {
     await writer.requests([deleteLink(index, `delete veth ${index}`)], ['ENODEV'])
     progress.handedOver = true

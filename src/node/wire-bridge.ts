@@ -1,7 +1,7 @@
 /** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
 import type { Backend } from '../kernel/iptables/tools.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
-import { changeLink, createBridge, type Link, linkByName } from '../kernel/rtnetlink/link.js'
+import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { isGateway } from './conclude.js'
 import type { Site } from './deploy.js'
@@ -37,6 +37,16 @@ export async function wireBridge(writer: Writer, site: Site, progress: Progress)
   }
   if (!link.up) await writer.requests([changeLink(link.index, { up: true }, `set ${bridge} up`)])
   return link
+}
+
+/**
+ * Gives the bridge the link address that it has, for good. Of itself it takes the lowest of its ports', and whenever that port
+ * went, its other workloads, who know the gateway by it, would have no way out for most of a minute.
+ */
+export async function keepLinkAddress(writer: Writer, { index, name }: Link): Promise<void> {
+  const [[address]] = await readLists(writer.host, [linkAddress(index)], { signal: writer.signal })
+  if (address === undefined) return
+  await writer.requests([changeLink(index, { address }, `keep the link address of ${name}`)])
 }
 
 export async function linkNamed(writer: Writer, name: string, host = writer.host): Promise<Link> {

@@ -1,12 +1,15 @@
 /** What the tests of the original hold, each statement by itself, against a real kernel. */
-import { describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { ContainerNet, conclude, openNode, readNode, recoverSubnet } from '../../src/index.js'
+import { need } from '../support/machine.js'
 import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { WORDS } from './states/build.js'
 import { minus } from './states/expected.js'
 import { ACME, BILLING, bridgeLink, GLOBEX, hostRoute, identity, tenantBridge, workload } from './states/lines.js'
 import { sweep } from './states/pass.js'
+
+beforeEach((context) => need(context, 'nft'))
 
 async function nodeWith(build: string): Promise<TestNode> {
   const node = await TestNode.create()

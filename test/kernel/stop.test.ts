@@ -1,4 +1,5 @@
 /** Stopping: the host veth goes first, so that a sweep straight afterwards sees it gone; then the namespace. */
+import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
 import { UsageError } from '../../src/index.js'
 import { firstLine, lines, TestNode } from '../support/node.js'
@@ -40,9 +41,9 @@ describe.concurrent('stop', () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
     for (const each of [api, web]) await project.deploy(each)
-    const script = 'echo $$; exec sleep 1000'
-    const holder = await node.start('nsenter', ['--net=/run/netns/api', 'bash', '-c', script])
-    expect(await firstLine(holder)).toMatch(/^\d+$/)
+    const holder = await node.start('nsenter', ['--net=/run/netns/api', 'bash', '-c', 'echo in; exec sleep 1000'])
+    expect(await firstLine(holder)).toBe('in')
+    const commandOf = async (pid: number) => (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
 
     const stopped = await project.stop('api')
 
@@ -51,7 +52,7 @@ describe.concurrent('stop', () => {
       namespace: 'held',
       changes: ['delete veth7', 'delete namespace api'],
     })
-    expect(stopped.processes).toEqual([holder.pid])
+    expect(await Promise.all(stopped.processes.map(commandOf))).toEqual(['sleep 1000 '])
     expect(await exists(node, 'veth7')).toBe(false)
     expect(await namespaces(node)).toEqual(['web'])
     expect((await project.sweep()).addresses).toEqual(['10.128.3.7'])
@@ -179,12 +180,12 @@ describe.concurrent('tracked connections', () => {
   const insert = (source: string, destination: string, more = ''): string =>
     `${TRACK} -s ${source} -d ${destination} ${more} 2>&1`
   const tracked = async (node: TestNode): Promise<string[]> =>
-    lines(await node.run('conntrack -L 2>/dev/null | grep -oE "src=[^ ]+ dst=[^ ]+" | awk "NR % 2" | sort'))
+    lines(await node.run('conntrack -L -p tcp 2>/dev/null | grep -oE "src=[^ ]+ dst=[^ ]+" | awk "NR % 2" | sort'))
   const CONNECTIONS = [
     insert('10.128.3.7', '192.0.2.9'),
     insert('192.0.2.8', '10.128.3.7', '--mark 0x2000000'),
     // Behind NAT the address stands in the reply alone.
-    insert('192.0.2.7', '198.51.100.1', '-r 10.128.3.7 -q 192.0.2.7'),
+    insert('192.0.2.7', '198.51.100.1', '-r 10.128.3.7 -q 192.0.2.7 --reply-port-src 80 --reply-port-dst 4000'),
     insert('10.128.3.8', '192.0.2.9'),
     insert('10.128.4.7', '192.0.2.9'),
   ].join('\n')

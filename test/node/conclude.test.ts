@@ -237,6 +237,14 @@ describe('granted pairs', () => {
     expect(unwanted(view(both, { proxies, filters }))).toEqual([])
   })
 
+  test('one that moved between the readings says nothing of either bridge', () => {
+    const before = reading([bridge(ACME, 4, [7, 9])])
+    const after = reading([bridge(ACME, 4, [7]), bridge(NOBODY, 6, [9])])
+    const names7 = view(before, { proxies: [proxy('10.128.3.7', 4)], iptables: iptables(api) })
+    expect(unwanted(names7)).toEqual([])
+    expect(unwanted(confirmed(names7, after))).toEqual([])
+  })
+
   test('but what names a departed address beside it goes', () => {
     const bridges = [bridge(ACME, 4, [7]), bridge(GLOBEX, 5)]
     expect(unwanted(view(reading(bridges), { proxies, filters }))).toContain('proxy 10.128.3.9 on 4')

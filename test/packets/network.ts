@@ -92,7 +92,8 @@ export class Network implements AsyncDisposable {
     const node = await TestNode.create(options)
     try {
       await node.run(SURROUNDINGS)
-      const network = new Network(node, await wirer(node, by))
+      const grants = Object.values(changes).some(({ allow = [] }) => allow.length > 0)
+      const network = new Network(node, await wirer(node, by, grants))
       for (const name of names) await network.by.deploy({ ...WORKLOADS[name], ...changes[name] })
       await Promise.all([...names, 'node', 'outside', 'mesh'].map((place) => network.enter(place as Place)))
       return network

@@ -72,15 +72,19 @@ class Prober:
             for protocol in socket.IPPROTO_ICMP, socket.IPPROTO_UDP, socket.IPPROTO_TCP:
                 raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, protocol)
                 enlarge(raw)
-                on_readable(raw, lambda sock: self.note(sock.recv(2048)))
+                on_readable(raw, self.hear)
         else:
             tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
             enlarge(tap)
             tap.bind((self.link, ETH_P_IP))
-            on_readable(tap, lambda sock: self.note(sock.recv(2048)[14:]))
+            on_readable(tap, lambda sock: self.hear(sock, 14))
 
-    def note(self, packet):
-        what = told(packet)
+    def hear(self, sock, header=0):
+        try:
+            packet = sock.recv(2048)
+        except OSError:
+            return  # the link has gone
+        what = told(packet[header:])
         if what is not None:
             self.heard[what] = self.heard.get(what, 0) + 1
 

@@ -54,8 +54,10 @@ export class Prober {
 
   /** Resolves when it holds no namespace any more. */
   async end(): Promise<void> {
-    const exit = once(this.talker.process, 'exit')
-    this.talker.process.stdin.end()
+    const { process } = this.talker
+    if (process.exitCode !== null || process.signalCode !== null) return
+    const exit = once(process, 'exit')
+    process.stdin.end()
     await exit
   }
 

@@ -1,8 +1,8 @@
 /** Deploys without end, under constant fire: nothing gets across, and nothing of a tenant's own is lost. */
 import { expect, test } from 'vitest'
 import { DELETE_PROHIBITS, FLUSH_IPTABLES } from './knobs.js'
-import { BRIDGES, type Name, Network, OUTSIDE, type Place, WORKLOADS } from './network.js'
-import type { Workload } from './wirer.js'
+import { BRIDGES, type Name, Network, OTHER_PORT, OUTSIDE, PATIENT, type Place, WORKLOADS } from './network.js'
+import { type By, type Workload, wirer } from './wirer.js'
 
 /** Deploys, in turns of ten. */
 const DEPLOYS = Number(process.env.DEPLOYS ?? 200)
@@ -128,6 +128,23 @@ test(`${DEPLOYS} deploys: not one packet gets across, and not one of a tenant's 
   expect(across.map((flow) => flow?.arrived)).toEqual(ACROSS.map(() => 0))
   for (const flow of [...own, ...across]) expect(flow?.sent).toBeGreaterThan(DEPLOYS)
 })
+
+test.each<By>(['library', 'oracle'])(
+  "a workload that comes and goes leaves its tenant-mates' way out alone, on a bridge made by the %s",
+  async (by) => {
+    await using network = await Network.create(['api', 'web'], { by })
+    const library = await wirer(network.node, 'library')
+    const gateway = await network.macOf(BRIDGES.acme)
+    await library.deploy(MATE)
+    // A bridge without an address of its own has the lowest of its ports'.
+    await network.run('ip link set veth11 address 02:00:00:00:00:01')
+    const ask = { kind: 'udp', dst: OUTSIDE, port: OTHER_PORT, wait: PATIENT } as const
+    expect(await network.at('api').probe([ask])).toEqual(['outside hears 192.0.2.1'])
+    expect(await network.macOf(BRIDGES.acme)).toBe(gateway)
+    await library.stop(MATE)
+    expect(await network.at('api').probe([ask])).toEqual(['outside hears 192.0.2.1'])
+  },
+)
 
 test('an instant without isolation shows, and so does a lost packet', async () => {
   await using network = await underFire()

@@ -20,8 +20,9 @@ export interface Wirer {
 
 export type By = 'library' | 'oracle'
 
-export function wirer(node: TestNode, by: By): Promise<Wirer> {
-  return by === 'oracle' ? Promise.resolve(oracle(node)) : library(node)
+/** `grants`: whether there will be any. */
+export function wirer(node: TestNode, by: By, grants = false): Promise<Wirer> {
+  return by === 'oracle' ? Promise.resolve(oracle(node, grants)) : library(node)
 }
 
 async function library(node: TestNode): Promise<Wirer> {
@@ -40,11 +41,12 @@ async function library(node: TestNode): Promise<Wirer> {
   }
 }
 
-function oracle(node: TestNode): Wirer {
+function oracle(node: TestNode, grants: boolean): Wirer {
+  // Its switch for kernels that lack what grants need.
+  const env = { ARP_PATH: grants ? '1' : '0' }
   return {
     async deploy({ workload, address, tenant, identity, allow = [] }) {
       const who = ['--workload', workload, '--addr', address, '--tenant', tenant, '--identity', identity]
-      const env = { ARP_PATH: allow.length > 0 ? '1' : '0' }
       await node.oracle('deploy', ...who, ...allow.flatMap((peer) => ['--allow', peer]), env)
     },
     async stop({ workload, address }) {
@@ -53,7 +55,7 @@ function oracle(node: TestNode): Wirer {
       await node.run(`while ip link show veth${address.split('.')[3]}; do sleep 0.05; done >/dev/null 2>&1`)
     },
     async sweep() {
-      await node.oracle('sweep')
+      await node.oracle('sweep', env)
     },
   }
 }

@@ -2,6 +2,7 @@
 import {
   AF_UNSPEC,
   IFF_UP,
+  IFLA_ADDRESS,
   IFLA_ALT_IFNAME,
   IFLA_EXT_MASK,
   IFLA_IFNAME,
@@ -128,6 +129,11 @@ export function linkByIndex(index: number): Request<Link> {
   return { what: `link ${index}`, type: RTM_GETLINK, flags: 0, payload: payload.finish(), decode: decodeLink }
 }
 
+/** The link address (IFLA_ADDRESS) of one link. ENODEV when there is none. No dump, so never interrupted. */
+export function linkAddress(index: number): Request<Buffer> {
+  return { ...linkByIndex(index), what: `link address of link ${index}`, decode: readLinkAddress }
+}
+
 /** A veth pair in two namespaces, to be made. */
 export interface NewVeth {
   /** Of the end here. */
@@ -148,6 +154,8 @@ export interface LinkChange {
   readonly name?: string
   /** Bytes. */
   readonly mtu?: number
+  /** The link address: a bridge that was given one, its own too, does not take its ports' any more. */
+  readonly address?: Buffer
 }
 
 /** Makes a bridge, down. EEXIST when a link has that name, an alternative one too. */
@@ -176,11 +184,16 @@ export function createVeth({ name, master, peer, mtu }: NewVeth, what: string): 
  * Changes one link. Not atomic: where the kernel refuses one thing, others may have been done, so a change that must
  * be all or nothing names one. ENODEV when the link is gone.
  */
-export function changeLink(index: number, { up, master, name, mtu }: LinkChange, what: string): Request<never> {
+export function changeLink(
+  index: number,
+  { up, master, name, mtu, address }: LinkChange,
+  what: string,
+): Request<never> {
   const payload = new AttributeWriter(header(linkIndex(index), up ? IFF_UP : 0, up === undefined ? 0 : IFF_UP))
   if (master !== undefined) payload.u32(IFLA_MASTER, master)
   if (name !== undefined) payload.string(IFLA_IFNAME, name)
   if (mtu !== undefined) payload.u32(IFLA_MTU, mtu)
+  if (address !== undefined) payload.raw(IFLA_ADDRESS, address)
   return { what, type: RTM_NEWLINK, flags: NLM_F_ACK, payload: payload.finish(), decode: () => undefined }
 }
 
@@ -219,6 +232,12 @@ function header(index: number, flags = 0, change = 0): Buffer {
   bytes.writeUInt32LE(flags, 8)
   bytes.writeUInt32LE(change, 12)
   return bytes
+}
+
+function readLinkAddress(message: Message): Buffer | undefined {
+  const attributes = new AttributeReader(message.bytes, attributesAt(message, RTM_NEWLINK, IFINFOMSG))
+  while (attributes.next()) if (attributes.type === IFLA_ADDRESS) return attributes.raw()
+  return undefined
 }
 
 function readKind(info: AttributeReader): string {

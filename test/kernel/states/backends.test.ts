@@ -4,7 +4,7 @@ import { need } from '../../support/machine.js'
 import { TestNode } from '../../support/node.js'
 import { difference } from '../../support/snapshot.js'
 import { WORDS } from './build.js'
-import { ACCT, API, BILLING, chain, GLOBEX, proxy, tenantBridge, WEB, workload } from './lines.js'
+import { ACCT, API, BILLING, GLOBEX, tenantBridge, WEB, workload } from './lines.js'
 import { sweep } from './pass.js'
 import { testStates } from './state.js'
 

@@ -1,5 +1,5 @@
 /** Rules and chains that only look like this project's, and chains that somebody holds. */
-import { ACME, API, accepts, BILLING, chain, GLOBEX, identity, meshMark, tenantBridge, WEB, workload } from './lines.js'
+import { ACME, API, accepts, BILLING, chain, GLOBEX, meshMark, tenantBridge, WEB, workload } from './lines.js'
 import { testStates } from './state.js'
 
 const BOTH = ['nft', 'legacy'] as const
