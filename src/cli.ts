@@ -14,7 +14,7 @@ import { stop } from './commands/stop.js'
 import { sweep } from './commands/sweep.js'
 import { UsageError } from './node/errors.js'
 import { BrakeError } from './node/reconcile.js'
-import { DONE, exitStatus, failureLine, failureOf } from './report/failure.js'
+import { DONE, exitStatus, failureLine, failureOf, INCOMPLETE } from './report/failure.js'
 import { createLog, LOG_LEVELS } from './report/log.js'
 import { styleOf } from './report/style.js'
 
@@ -147,10 +147,15 @@ function isEntryPoint(): boolean {
 
 if (isEntryPoint()) {
   // Whoever reads the output may have seen enough; the work is done all the same.
+  let unwritten = DONE
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
+      if (error.code === 'EPIPE') return
+      if (unwritten === DONE && stream === process.stdout) process.stderr.write(`netsweep: stdout: ${error.message}\n`)
+      unwritten = INCOMPLETE
+      process.exitCode ||= unwritten
     })
   }
-  process.exitCode = await main(process.argv.slice(2))
+  const status = await main(process.argv.slice(2))
+  process.exitCode = status === DONE ? unwritten : status
 }

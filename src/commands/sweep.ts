@@ -57,11 +57,12 @@ async function runSweep({ io, settings, log, json, net, lockTimeoutMs: timeoutMs
 
 /** Finds out before the node is read what would otherwise be found out when the first thing is to be removed. */
 function checkRecord(source: string, path: string): void {
-  if (lstatSync(path, { throwIfNoEntry: false }) !== undefined)
-    throw new UsageError(source, `${path} is there already`, 'name a file that does not exist yet')
+  let isThere: boolean
   try {
+    isThere = lstatSync(path, { throwIfNoEntry: false }) !== undefined
     accessSync(dirname(path), constants.W_OK | constants.X_OK)
   } catch (error) {
     throw new UsageError(source, `${path} cannot be made: ${(error as Error).message}`)
   }
+  if (isThere) throw new UsageError(source, `${path} is there already`, 'name a file that does not exist yet')
 }

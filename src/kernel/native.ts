@@ -39,14 +39,6 @@ export interface NativeSocket {
   close(): void
 }
 
-/** A system call of the addon that failed: `new Error` with these two besides. */
-export interface NativeError extends Error {
-  /** Positive, as in errno(3). */
-  readonly errno: number
-  /** The system call, and what it was called for: `setns`, `mount /run/netns/x`. */
-  readonly syscall: string
-}
-
 /** A tc flower filter as RTM_NEWTFILTER describes it; the fields that the project's own kind uses. */
 export interface NativeFilter {
   readonly index: number
@@ -79,6 +71,10 @@ export interface NativeAction {
   readonly otherEdits: readonly number[]
 }
 
+/**
+ * Where a system call fails, the Error has two fields besides: `errno`, positive as in errno(3), and `syscall`, the call and
+ * what it was for (`setns`, `mount /run/netns/x`).
+ */
 export interface Native {
   /** Constants of the headers that the addon was compiled with, by name: the test of `linux.ts` compares. */
   readonly constants: Readonly<Record<string, number>>

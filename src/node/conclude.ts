@@ -1,5 +1,6 @@
 /** NodeView → what is live and what is left over. Pure: where two readings differ, what was live in either is live. */
 import { byAddress } from '../kernel/ipv4.js'
+import type { Address } from '../kernel/rtnetlink/address.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import type { Neighbour } from '../kernel/rtnetlink/neighbour.js'
 import type { Route } from '../kernel/rtnetlink/route.js'
@@ -138,21 +139,26 @@ function workloadPort({ kind, name }: Link): number | null {
   return kind === 'veth' ? hostVethOctet(name) : null
 }
 
-/** Tenant bridges with a port that is no host veth, or an address that is not the gateway: somebody uses them. */
+/**
+ * Tenant bridges with a port that is no host veth, with an address that is not the gateway, or with a link on top, which the
+ * kernel would delete along: somebody uses them.
+ */
 function foreignIn({ bridges }: LinkReading, subnet: Subnet): Map<string, string> {
   const foreign = new Map<string, string>()
-  for (const { link, tenant, ports, addresses } of bridges) {
+  for (const { link, tenant, ports, addresses, uppers = [] } of bridges) {
     if (!tenant) continue
     const port = ports.find((port) => workloadPort(port) === null)
-    const address = addresses.find(({ address, prefix }) => !isGateway(address, prefix, subnet))
+    const address = addresses.find((address) => !isGateway(address, subnet))
     if (port !== undefined) foreign.set(link.name, `port ${port.name}`)
     else if (address !== undefined) foreign.set(link.name, `address ${address.address}/${address.prefix}`)
+    else if (uppers[0] !== undefined) foreign.set(link.name, `link ${uppers[0].name} on top of it`)
   }
   return foreign
 }
 
-export function isGateway(address: string, prefix: number, subnet: Subnet): boolean {
-  return address === subnet.gateway && (prefix === 24 || prefix === 32)
+/** The gateway as a deploy adds it: a point-to-point address is somebody's tunnel, whatever its own end is. */
+export function isGateway({ address, prefix, peer }: Address, subnet: Subnet): boolean {
+  return address === subnet.gateway && (prefix === 24 || prefix === 32) && peer === null
 }
 
 function foreignIndexes({ bridges }: LinkReading, foreign: ReadonlyMap<string, string>): ReadonlySet<number> {

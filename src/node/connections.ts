@@ -17,19 +17,26 @@ export async function readConnections(
   if (addresses.length === 0) return new Map()
   const wanted = new Set(addresses)
   const found = new Map<string, Connection[]>()
+  const tracksAny = await hasConnections(host, options)
+  if (tracksAny === null) return null
+  // Listing walks a table that all namespaces share, even for one that tracks nothing.
+  if (!tracksAny) return found
+  const [connections] = await readLists(host, [connectionsOf(addresses)], { ...options, protocol: 'netfilter' })
+  for (const connection of connections) {
+    const { original, reply } = connection
+    const ends = new Set([original.source, original.destination, reply.source, reply.destination])
+    // Of two addresses that both departed, the first has it.
+    const owner = [...ends].find((address) => wanted.has(address))
+    if (owner !== undefined) found.set(owner, [...(found.get(owner) ?? []), connection])
+  }
+  return found
+}
+
+/** Null where there is no nf_conntrack_netlink. Where it counts, it lists too: a list that is refused is a failed read. */
+async function hasConnections(host: Host, options: Pick<ReadOptions, 'signal'>): Promise<boolean | null> {
   try {
-    // Listing walks a table that all namespaces share, even for one that tracks nothing.
     const [[count]] = await readLists(host, [connectionCount()], { ...options, protocol: 'netfilter' })
-    if (count === 0) return found
-    const [connections] = await readLists(host, [connectionsOf(addresses)], { ...options, protocol: 'netfilter' })
-    for (const connection of connections) {
-      const { original, reply } = connection
-      const ends = new Set([original.source, original.destination, reply.source, reply.destination])
-      // Of two addresses that both departed, the first has it.
-      const owner = [...ends].find((address) => wanted.has(address))
-      if (owner !== undefined) found.set(owner, [...(found.get(owner) ?? []), connection])
-    }
-    return found
+    return count !== 0
   } catch (error) {
     if (error instanceof ReadError && lacksConntrack(error)) return null
     throw error

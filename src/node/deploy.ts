@@ -7,7 +7,7 @@ import type { Host } from '../kernel/host.js'
 import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { deleteLink, type Link } from '../kernel/rtnetlink/link.js'
-import { arpChanges, type Owner } from './arp-path.js'
+import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
 import { type Conclusion, conclude } from './conclude.js'
 import { hostVethName, namespaceName } from './contract.js'
@@ -145,9 +145,15 @@ async function checkSite(host: Host, site: Site): Promise<void> {
       `${bridge} is somebody else's: a link of kind ${ends.bridge.kind || 'none'}, ${ends.bridge.name}`,
     )
   const stranger = strangerEnds(ends, view)
-  if (stranger !== null) throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`)
+  if (stranger !== null) {
+    // Somebody took its bridge away.
+    const isOwn = ends.veth !== null && inside?.hostEnd?.index === ends.veth.index
+    const hint = isOwn ? `it is ${workload.workload}'s own, so: netsweep stop ${workload.workload}` : undefined
+    throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`, hint)
+  }
   if (inside !== null) checkNamespace(site, inside)
-  await checkArpPath(host, view, arpChanges(view, site.conclusion, workload.address, site.owner).wanted)
+  const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
+  await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
 }
 
 function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): void {

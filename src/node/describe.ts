@@ -14,8 +14,8 @@ export function describeRule(rule: Rule): string {
     [rule.invert, 'not'],
     [true, `priority ${rule.priority}`],
     [rule.sourcePrefix > 0, `from ${rule.source}/${rule.sourcePrefix}`],
-    [rule.iif !== '', `iif ${rule.iif}`],
-    [rule.oif !== '', `oif ${rule.oif}`],
+    [rule.iif !== '', `iif ${shellQuote(rule.iif)}`],
+    [rule.oif !== '', `oif ${shellQuote(rule.oif)}`],
     [rule.destinationPrefix > 0, `to ${rule.destination}/${rule.destinationPrefix}`],
     [rule.tos !== 0, `tos ${hex(rule.tos)}`],
     [rule.mark !== 0 || rule.mask !== 0, `fwmark ${mark}/${hex(rule.mask)}`],
@@ -41,7 +41,7 @@ export function describeRoute(route: Route, dev: string): string {
     [true, `${route.destination}/${route.prefix}`],
     [route.tos !== 0, `tos ${hex(route.tos)}`],
     [route.gateway !== null, `via ${route.gateway}`],
-    [true, `dev ${dev}`],
+    [true, `dev ${shellQuote(dev)}`],
     [true, `proto ${protocolName(route.protocol)}`],
     [route.scope === RT_SCOPE_LINK, 'scope link'],
     [route.preferredSource !== null, `src ${route.preferredSource}`],
@@ -63,7 +63,7 @@ function protocolName(protocol: number): string {
 
 /** `dev yah0-… ingress protocol arp pref 895 handle 0x907 flower`, as `tc filter` takes it. */
 export function describeFilter(filter: Filter, dev: string): string {
-  return `dev ${dev} ingress protocol arp pref ${filter.pref} handle ${hex(filter.handle)} ${filter.kind}`
+  return `dev ${shellQuote(dev)} ingress protocol arp pref ${filter.pref} handle ${hex(filter.handle)} ${filter.kind}`
 }
 
 /** `iptables-nft -t mangle -D PREROUTING …`, quoted for a shell. */

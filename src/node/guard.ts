@@ -15,6 +15,8 @@ import { checkPrivilege, PRIVILEGE_HINT } from './privilege.js'
 const LOCK_FOLDER = '/run/netsweep'
 /** How often a lock that another process holds is tried again. flock(2) itself could not be cancelled. */
 const RETRY_MS = 20
+/** What setTimeout can wait for: anything longer is no wait at all. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export interface LockOptions {
   /** Milliseconds to wait for whoever holds it. Default 10,000. */
@@ -136,7 +138,6 @@ export class NodeStateLock implements AsyncDisposable {
   async #acquire(signal: AbortSignal | undefined): Promise<void> {
     const key = lockName(this.host.namespace)
     const deadline = Date.now() + this.#timeoutMs
-    const limit = AbortSignal.any([AbortSignal.timeout(this.#timeoutMs), ...(signal ? [signal] : [])])
     const busy = (): GuardError =>
       signal?.aborted
         ? new GuardError('ABORTED', 'cancelled while waiting for the node-state lock')
@@ -146,9 +147,8 @@ export class NodeStateLock implements AsyncDisposable {
             `try again, or wait longer with --lock-timeout; \`fuser ${LOCK_FOLDER}/${key}\` says who holds it`,
           )
     if (signal?.aborted) throw busy()
-    const leave = await enqueue(key, limit).catch(() => {
-      throw busy()
-    })
+    const leave = await enqueue(key, this.#timeoutMs, signal)
+    if (leave === null) throw busy()
     let file: FileHandle | undefined
     try {
       for (;;) {
@@ -217,30 +217,40 @@ async function openLockFile(name: string): Promise<FileHandle> {
  */
 const queues = new Map<string, Promise<void>>()
 
-/** Waits for its turn; returns what lets the next one in. Rejects, and lets the next one in, when `signal` fires first. */
-async function enqueue(key: string, signal: AbortSignal): Promise<() => void> {
+/**
+ * Waits for its turn; returns what lets the next one in. Null, and the next one is let in, when the time is up or `signal`
+ * fires first. By a timer of its own: what AbortSignal.any() makes of AbortSignal.timeout() may be collected, and never fires.
+ */
+async function enqueue(key: string, timeoutMs: number, signal: AbortSignal | undefined): Promise<(() => void) | null> {
   const before = queues.get(key) ?? Promise.resolve()
-  let done: () => void = () => {}
-  const own = new Promise<void>((resolve) => {
-    done = resolve
-  })
-  const last = before.then(() => own)
+  const own = deferred()
+  const last = before.then(() => own.promise)
   queues.set(key, last)
   const leave = (): void => {
-    done()
+    own.resolve()
     void last.then(() => {
       if (queues.get(key) === last) queues.delete(key)
     })
   }
-  const aborted = new Promise<never>((_, reject) => {
-    if (signal.aborted) reject(signal.reason)
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
+  const givenUp = deferred()
+  const timer = setTimeout(givenUp.resolve, Math.min(timeoutMs, LONGEST_TIMER_MS))
+  signal?.addEventListener('abort', givenUp.resolve)
   try {
-    await Promise.race([before, aborted])
-    return leave
-  } catch (error) {
+    const isTurn = await Promise.race([before.then(() => true), givenUp.promise.then(() => false)])
+    if (isTurn) return leave
     leave()
-    throw error
+    return null
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', givenUp.resolve)
   }
+}
+
+/** A promise, and what resolves it. */
+function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = (): void => {}
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
 }

@@ -99,7 +99,7 @@ export function bridgeProhibits(bridge: string, subnet: Subnet): Prohibit[] {
 }
 
 /** The one of them that does not name the subnet. */
-export function meshProhibit(bridge: string): Prohibit {
+function meshProhibit(bridge: string): Prohibit {
   const [destination = '', prefix] = MESH_POOL.split('/')
   return {
     priorities: MESH_PRIORITIES,

@@ -2,7 +2,7 @@
 import type { Host } from '../kernel/host.js'
 import { applyPlan, foresee } from './apply.js'
 import { type Conclusion, conclude, settled } from './conclude.js'
-import { ReadError, UsageError } from './errors.js'
+import { ReadError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Plan, Step, StepResult } from './plan.js'
@@ -119,8 +119,8 @@ async function remove(
       if (plan.steps.some(({ held }) => held === null)) await options.recorder?.record(undoScript(view, plan))
     } catch (error) {
       // Something was removed already, so this is no pass that changed nothing: what is left is told as failed.
-      if (results.length === 0 || !(error instanceof ReadError || error instanceof UsageError)) throw error
-      const { code, message } = error
+      if (results.length === 0) throw error
+      const { code = 'INTERNAL', message = String(error) } = error as NodeJS.ErrnoException
       results.push(
         ...plan.steps
           .filter((step) => !results.some((result) => result.step === step))

@@ -77,10 +77,8 @@ function reconciledStep(net: ContainerNet, { step, outcome, kept, error }: StepR
   }
 }
 
+/** A step of several commands goes in as a whole: none of them may run outside. */
 function inNamespace(netns: string, command: string): string {
-  const path = netns.startsWith('/') ? netns : `/run/netns/${netns}`
-  return command
-    .split(' && ')
-    .map((part) => `nsenter --net=${shellQuote(path)} ${part}`)
-    .join(' && ')
+  const enter = `nsenter --net=${shellQuote(netns.startsWith('/') ? netns : `/run/netns/${netns}`)}`
+  return /&&|;/.test(command) ? `${enter} sh -c ${shellQuote(command)}` : `${enter} ${command}`
 }

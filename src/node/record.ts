@@ -22,23 +22,29 @@ export function fileRecorder(path: string): Recorder {
   let begun = false
   return {
     async record(script) {
-      const file = await open(path, begun ? 'a' : 'ax', 0o600).catch((error: NodeJS.ErrnoException) => {
-        const reason = error.code === 'EEXIST' ? 'is there already' : `cannot be written: ${error.message}`
-        throw new UsageError(
-          '--record',
-          `${path} ${reason}; nothing was removed`,
-          'name a file that does not exist yet',
-        )
-      })
-      begun = true
       try {
-        await file.writeFile(script)
-        await file.sync()
-      } finally {
-        await file.close()
+        await append(path, begun ? 'a' : 'ax', script)
+        begun = true
+      } catch (error) {
+        throw unwritable(path, error as NodeJS.ErrnoException)
       }
     },
   }
+}
+
+async function append(path: string, flags: 'a' | 'ax', script: string): Promise<void> {
+  const file = await open(path, flags, 0o600)
+  try {
+    await file.writeFile(script)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+function unwritable(path: string, { code, message }: NodeJS.ErrnoException): UsageError {
+  const reason = code === 'EEXIST' ? 'is there already; nothing was removed' : `cannot be written: ${message}`
+  return new UsageError('--record', `${path} ${reason}`, 'name a new file, in a folder that can be written to')
 }
 
 /** The script for one plan, in the order in which things have to come back. Neighbours come back by themselves. */
@@ -47,7 +53,7 @@ export function undoScript(view: NodeView, plan: Plan): string {
   const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
   const lines = [
     '#!/bin/sh',
-    `# What netsweep removed from ${plan.subnet}${view.net.netns ? ` in network namespace ${view.net.netns}` : ''}, to be put back.`,
+    `# What netsweep removed from ${plan.subnet}${view.net.netns ? ` in network namespace ${JSON.stringify(view.net.netns)}` : ''}, to be put back.`,
     ...enter(view.net.netns),
     'set -e',
     ...steps.flatMap((step) => (step.action === 'delete-link' ? bridge(view, step) : [])),
@@ -61,11 +67,11 @@ export function undoScript(view: NodeView, plan: Plan): string {
     ...restores(steps.filter((step) => step.action === 'restore')),
     ...steps.flatMap((step) => {
       if (step.action === 'delete-proxy') {
-        const dev = names.get(step.neighbour.index)
+        const dev = shellQuote(names.get(step.neighbour.index) ?? '')
         const delay = `sysctl -qw net/ipv4/neigh/${dev}/proxy_delay=0`
         return [delay, `ip neigh add proxy ${step.neighbour.address} dev ${dev}`]
       }
-      return step.action === 'delete-filter' ? filter(step, names.get(step.filter.index) ?? '') : []
+      return step.action === 'delete-filter' ? filter(step, shellQuote(names.get(step.filter.index) ?? '')) : []
     }),
   ]
   return `${lines.join('\n')}\n`

@@ -1,5 +1,5 @@
 /** Which `/24` is this node's: what a gateway on one of its bridges says, or what the caller says. Pure. */
-import { conclude } from './conclude.js'
+import { conclude, isGateway } from './conclude.js'
 import { ReadError } from './errors.js'
 import type { Plan, Step } from './plan.js'
 import { Subnet } from './subnet.js'
@@ -14,9 +14,9 @@ export function recoverSubnet(view: NodeView): Subnet | null {
   const found = new Map<string, string>()
   for (const { bridges } of [view.links, ...(view.confirmed ? [view.confirmed.links] : [])]) {
     for (const { link, addresses } of bridges) {
-      for (const { address, prefix } of addresses) {
-        const subnet = net.subnetOf(address)
-        if (subnet?.gateway === address && (prefix === 24 || prefix === 32)) found.set(String(subnet), link.name)
+      for (const address of addresses) {
+        const subnet = net.subnetOf(address.address)
+        if (subnet !== null && isGateway(address, subnet)) found.set(String(subnet), link.name)
       }
     }
   }

@@ -7,7 +7,7 @@ import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { type Conclusion, isGateway } from './conclude.js'
-import { describeFilter, describeRoute, describeRule, iptablesCommand } from './describe.js'
+import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote } from './describe.js'
 import type { Notice, Plan, RestoreStep, Step } from './plan.js'
 import type { AddressChains, BridgeRule } from './tables.js'
 import type { NodeView } from './view.js'
@@ -69,7 +69,7 @@ class Sweep {
 
   proxies(): Step[] {
     return this.conclusion.unwantedProxies.map(({ object: neighbour, mine }) => {
-      const object = `proxy ${mine} dev ${this.#name(neighbour.index)}`
+      const object = `proxy ${mine} dev ${shellQuote(this.#name(neighbour.index))}`
       const command = `ip neigh del ${object}`
       return { ...this.#about(this.#withoutWorkload([mine])), action: 'delete-proxy', object, command, neighbour }
     })
@@ -112,7 +112,7 @@ class Sweep {
     const fixed = NUD_PERMANENT | NUD_NOARP
     return (this.view.confirmed?.neighbours ?? []).flatMap((neighbour): Step[] => {
       if (!this.#departed.has(neighbour.address) || neighbour.proxy || (neighbour.state & fixed) !== 0) return []
-      const object = `${neighbour.address} dev ${this.#name(neighbour.index)}`
+      const object = `${neighbour.address} dev ${shellQuote(this.#name(neighbour.index))}`
       return [
         {
           ...this.#about([neighbour.address]),
@@ -152,9 +152,9 @@ class Sweep {
         ...this.#aboutBridge(bridge.link.name),
         action: 'delete-link',
         object: `bridge ${bridge.link.name}`,
-        command: `ip link del dev ${bridge.link.name}`,
+        command: `ip link del dev ${shellQuote(bridge.link.name)}`,
         link: bridge.link,
-        gateway: bridge.addresses.some(({ address, prefix }) => isGateway(address, prefix, this.conclusion.subnet)),
+        gateway: bridge.addresses.some((address) => isGateway(address, this.conclusion.subnet)),
       }))
   }
 
@@ -169,8 +169,7 @@ class Sweep {
   gatewayStays(): boolean {
     return this.view.links.bridges.some(
       ({ link, addresses }) =>
-        !this.#dead.has(link.name) &&
-        addresses.some(({ address, prefix }) => isGateway(address, prefix, this.conclusion.subnet)),
+        !this.#dead.has(link.name) && addresses.some((address) => isGateway(address, this.conclusion.subnet)),
     )
   }
 

@@ -4,7 +4,7 @@ import type { Save } from '../kernel/iptables/save.js'
 import { type Backend, IptablesError, readIptables } from '../kernel/iptables/tools.js'
 import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
 import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
-import { type Link, linkByIndex, linkByName, linksOfKind, portsOf } from '../kernel/rtnetlink/link.js'
+import { allLinks, type Link, linkByIndex, linkByName, linksOfKind, portsOf } from '../kernel/rtnetlink/link.js'
 import { type Neighbour, neighboursOf, proxies } from '../kernel/rtnetlink/neighbour.js'
 import { type Route, routes } from '../kernel/rtnetlink/route.js'
 import { allRules, type Rule } from '../kernel/rtnetlink/rule.js'
@@ -23,6 +23,8 @@ export interface OwnBridge {
   readonly addresses: readonly Address[]
   /** What is enslaved to a tenant bridge; not read for the node bridge, where it decides nothing. */
   readonly ports: readonly Link[]
+  /** What stands on a tenant bridge and goes with it: macvlan, vlan. Read by the second reading alone. */
+  readonly uppers?: readonly Link[]
 }
 
 /** What one reading of the links saw. */
@@ -102,8 +104,9 @@ export async function confirmNode(
     )
     const connections = await readConnections(host, departed, options)
     const links = await readLinks(host, view.net, options)
+    const bridges = await readUppers(host, links.bridges, options)
     const taken = await readTaken(host, absent, options)
-    return { links: { ...links, taken }, neighbours: neighbours.flat(), connections }
+    return { links: { ...links, bridges, taken }, neighbours: neighbours.flat(), connections }
   }, options.signal)
   return { ...view, confirmed }
 }
@@ -193,6 +196,14 @@ async function readBridges(
     addresses: addresses[i] ?? [],
     ports: ports[tenants.indexOf(link)] ?? [],
   }))
+}
+
+/** Those in this namespace: a link that was moved to another one cannot be seen from here. */
+async function readUppers(host: Host, bridges: readonly OwnBridge[], options: ViewOptions): Promise<OwnBridge[]> {
+  const [links] = await readLists(host, [allLinks()], options)
+  const isOn = (bridge: Link, { peerIndex, peerNamespace, index }: Link): boolean =>
+    peerIndex === bridge.index && peerNamespace === -1 && index !== bridge.index
+  return bridges.map((bridge) => ({ ...bridge, uppers: links.filter((link) => isOn(bridge.link, link)) }))
 }
 
 async function readLoosePeers(

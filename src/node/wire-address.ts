@@ -85,13 +85,11 @@ async function assertArpPath(writer: Writer, site: Site, bridge: Link, anew: boo
   const possible = changes.wanted.filter(
     (entry) => links.has(entry.bridge) && links.has(bridgeOfTarget(entry, changes.wanted)),
   )
+  for (const name of bridgesOf(possible)) await writer.sysctl(['net', 'ipv4', 'neigh', name, 'proxy_delay'], '0')
   const missing = anew ? possible : missingEntries(view, conclusion, possible)
   if (missing.length === 0) return
-  for (const name of new Set(missing.map((entry) => entry.bridge))) {
-    const { index = 0 } = links.get(name) ?? {}
-    await writer.sysctl(['net', 'ipv4', 'neigh', name, 'proxy_delay'], '0')
-    await writer.requests([replaceClsact(index, `give ${name} clsact`)])
-  }
+  const clsact = bridgesOf(missing).map((name) => replaceClsact(links.get(name)?.index ?? 0, `give ${name} clsact`))
+  await writer.requests(clsact)
   await writer.requests(
     missing.flatMap((entry) => {
       const { index = 0 } = links.get(entry.bridge) ?? {}
@@ -110,6 +108,10 @@ async function assertArpPath(writer: Writer, site: Site, bridge: Link, anew: boo
     }),
   )
   await flush(writer, [...links.values()], new Set(missing.flatMap(({ sender, target }) => [sender, target])))
+}
+
+function bridgesOf(entries: readonly { bridge: string }[]): string[] {
+  return [...new Set(entries.map(({ bridge }) => bridge))]
 }
 
 /** The bridge of the other side: the entry of the pair that runs the other way sits on it. */

@@ -6,6 +6,7 @@ import { addRule, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetl
 import { isGateway } from './conclude.js'
 import type { Site } from './deploy.js'
 import { bridgeCommands } from './desired-tables.js'
+import { WiringError } from './errors.js'
 import { bridgeProhibits, describeProhibit, natRule, type Prohibit } from './isolation.js'
 import { ownBridgeProhibit } from './ownership.js'
 import { readLists } from './read.js'
@@ -30,7 +31,7 @@ export async function wireBridge(writer: Writer, site: Site, progress: Progress)
     await writer.sysctl(['net', 'ipv4', 'conf', 'all', 'src_valid_mark'], '1')
     await writer.sysctl(['net', 'ipv4', 'conf', bridge, 'rp_filter'], '1')
   }
-  const hasGateway = before?.addresses.some(({ address, prefix }) => isGateway(address, prefix, subnet))
+  const hasGateway = before?.addresses.some((address) => isGateway(address, subnet))
   if (!hasGateway) {
     const address = { index: link.index, address: subnet.gateway, prefix: isTenant ? 32 : 24 }
     await writer.requests([addAddress(address, `add ${subnet.gateway}/${address.prefix} to ${bridge}`)], ['EEXIST'])
@@ -111,6 +112,11 @@ async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Pro
     signal: writer.signal,
   })
   if (check.status === 0) return false
+  // 1: there is no such rule. Anything else says nothing, and one more would be added each time.
+  if (check.status !== 1) {
+    const reason = check.stderr.trim() || `ended with ${check.code ?? check.signal ?? `status ${check.status}`}`
+    throw new WiringError({ object: `iptables nat (${backend})`, code: 'FAILED', reason })
+  }
   await writer.batches(backend, new Map([['nat', [['-A', ...rule]]]]))
   return true
 }

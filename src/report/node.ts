@@ -136,9 +136,9 @@ class Reporter {
 
   bridge({ link, tenant, addresses, ports }: OwnBridge): BridgeReport {
     const { view, conclusion } = this.decision
-    const gateway = addresses.find(({ address, prefix }) => {
-      const subnet = view.net.subnetOf(address)
-      return subnet !== null && isGateway(address, prefix, subnet)
+    const gateway = addresses.find((each) => {
+      const subnet = view.net.subnetOf(each.address)
+      return subnet !== null && isGateway(each, subnet)
     })
     return {
       name: link.name,

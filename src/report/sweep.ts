@@ -19,7 +19,7 @@ const OUTCOME_WIDTH = 'planned'.length
 
 /** Terminals get the steps by what they are there for; a pipe gets one line for each step, in the order taken. */
 function stepLines(pass: ReconciledJson, style: Style): string[] {
-  const commands = (step: ReconciledStep): string[] => commandLines(step, style)
+  const commands = (step: ReconciledStep): string[] => commandLine(step, style)
   if (!style.isTerminal) {
     return pass.steps.flatMap((step) => [`${outcome(step, style)}  ${told(step)}  (${step.reason})`, ...commands(step)])
   }
@@ -49,10 +49,8 @@ function told({ object, error }: ReconciledStep): string {
 }
 
 /** What a person would type, of the steps that failed; --json has the command of every step. */
-function commandLines(step: ReconciledStep, style: Style): string[] {
-  return step.outcome === 'failed'
-    ? step.command.split(' && ').map((command) => style.dim(`${' '.repeat(OUTCOME_WIDTH + 4)}${command}`))
-    : []
+function commandLine(step: ReconciledStep, style: Style): string[] {
+  return step.outcome === 'failed' ? [style.dim(`${' '.repeat(OUTCOME_WIDTH + 4)}${step.command}`)] : []
 }
 
 function outcome({ outcome: text }: ReconciledStep, style: Style): string {

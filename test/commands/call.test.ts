@@ -90,7 +90,10 @@ test.each([
 test.each([
   [[], 'command: none was given; netsweep --help lists them'],
   [['swep'], 'swep: unknown command; did you mean sweep?'],
-  [['deploy'], 'deploy: unknown command'],
+  [['deploy'], '--workload: is missing; netsweep deploy --help'],
+  [['deploy', '--workload', 'api'], '--address: is missing; netsweep deploy --help'],
+  [['stop'], 'stop: takes a workload’s name, or --address; netsweep stop --help'],
+  [['start'], 'start: unknown command'],
   [['sweep', '--dryrun'], '--dryrun: unknown option; did you mean --dry-run?'],
   [['sweep', '--dry-run=1'], '--dry-run=1: unknown option'],
   [['sweep', '--settle'], '--settle: option argument missing'],
@@ -138,7 +141,7 @@ test('--help lists the commands that there are, and the options of every command
   const help = await call(['--help'])
   expect(help).toMatchObject({ status: 0, stderr: '' })
   const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)
-  expect(commands).toEqual(['sweep', 'show', 'lock', 'demo'])
+  expect(commands).toEqual(['sweep', 'show', 'deploy', 'stop', 'lock', 'demo'])
 
   const sweep = await call(['sweep', '--help'])
   expect(sweep.status).toBe(0)

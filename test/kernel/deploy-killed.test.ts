@@ -102,7 +102,7 @@ async function sweepWhole(node: TestNode): Promise<void> {
 const withoutNat = (dump: readonly string[]): string[] => dump.filter((line) => !line.startsWith('nat '))
 
 describe.concurrent.each(CASES)('killed: $name', (scene) => {
-  test('and deployed again, or stopped and swept', { timeout: 240_000 }, async () => {
+  test('and deployed again, or stopped and swept', { timeout: 900_000 }, async () => {
     const { others, before, writes, done, swept } = await undisturbed(scene)
     expect(writes.length).toBeGreaterThan(10)
     for (const finish of scene.finishes) {

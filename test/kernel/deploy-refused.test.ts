@@ -209,6 +209,21 @@ describe.concurrent('refused, with nothing changed', () => {
   })
 })
 
+test('a veth of its own that hangs on nothing, since its bridge was deleted by hand: after a stop it is taken', async () => {
+  await using node = await TestNode.create()
+  using project = await Project.on(node)
+  await project.deploy(api)
+  await node.run(`ip link del ${ACME}`)
+  const error = await refusal(project.deploy(api))
+  expect(error).toMatchObject({ option: 'address', hint: expect.stringContaining('netsweep stop api') })
+  await project.stop('api')
+  await project.deploy(api)
+  await using fresh = await TestNode.create()
+  using there = await Project.on(fresh)
+  await there.deploy(api)
+  expect(await node.dump()).toEqual(await fresh.dump())
+})
+
 describe('a grant', () => {
   const granting: Spec = { ...api, allow: ['globex/default/billing'] }
   const billing = spec('billing', 9, 'globex')

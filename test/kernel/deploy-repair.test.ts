@@ -1,6 +1,7 @@
 /** A deploy of what is right changes nothing; whatever single piece is missing, damaged or misplaced is mended alone. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestNode } from '../support/node.js'
+import { need } from '../support/machine.js'
+import { lines, TestNode } from '../support/node.js'
 import { difference, type Snapshot } from '../support/snapshot.js'
 import { ACME, GLOBEX, Project, type Spec, spec } from './deploys.js'
 import { type Picture, picture } from './picture.js'
@@ -148,5 +149,56 @@ describe('mended alone', () => {
     expect(await picture(node, project.net)).toEqual(right.picture)
     expect(await ends()).toBe(right.ends)
     expect((await project.deploy(api)).changes, 'nothing is left to mend').toEqual([])
+  })
+})
+
+describe('the ARP path of a granted pair', () => {
+  const granting: Spec = { ...api, allow: ['globex/default/billing'] }
+  const filterOf = (bridge: string, handle: string): string =>
+    `dev ${bridge} ingress protocol arp pref 895 handle ${handle} flower`
+  const PIECES: readonly (readonly [name: string, script: string])[] = [
+    ['a proxy entry', `ip neigh del proxy 10.128.3.9 dev ${ACME}`],
+    ['the proxy entry on the other bridge', `ip neigh del proxy 10.128.3.7 dev ${GLOBEX}`],
+    ['a filter', `tc filter del ${filterOf(ACME, '0x709')}`],
+    ['the filter on the other bridge', `tc filter del ${filterOf(GLOBEX, '0x907')}`],
+    ['clsact with the filter', `tc qdisc del dev ${ACME} clsact`],
+    ['proxy_delay', `sysctl -qw net.ipv4.neigh.${GLOBEX}.proxy_delay=80`],
+    [
+      'a filter’s mark',
+      `tc filter replace ${filterOf(ACME, '0x709')} arp_op request arp_sip 10.128.3.7 arp_tip 10.128.3.9 action drop`,
+    ],
+    [
+      'nothing, and has an entry too many',
+      `ip neigh add proxy 10.128.3.7 dev yah0
+       tc filter add ${filterOf(ACME, '0x757')} arp_op request arp_sip 10.128.3.7 arp_tip 10.128.3.87 action skbedit mark 0x2000000/0x2000000`,
+    ],
+  ]
+  /** What it consists of, without the numbers that the kernel gives to actions. */
+  const state = async (there: TestNode): Promise<string[]> => {
+    const said = await there.run(`
+      for bridge in yah0 ${ACME} ${GLOBEX}; do
+        tc filter show dev $bridge ingress | sed -E 's/index [0-9]+.*//; s/ *$//' | sed "s/^/$bridge /"
+        tc qdisc show dev $bridge | awk '$2 == "clsact" {print $2}' | sed "s/^/$bridge /"
+        cat /proc/sys/net/ipv4/neigh/$bridge/proxy_delay | sed "s/^/$bridge /"
+      done
+      ip neigh show proxy`)
+    return lines(said).sort()
+  }
+
+  test.for(PIECES)('that lacks %s', async ([name, script], context) => {
+    await need(context, 'flower')
+    await using there = await TestNode.create()
+    using deploys = await Project.on(there)
+    for (const each of [acct, granting, billing]) await deploys.deploy(each)
+    const whole = { state: await state(there), dump: await there.dump() }
+    expect(whole.state.filter((line) => line.includes('arp_sip'))).toHaveLength(2)
+    for (const each of [granting, billing]) expect((await deploys.deploy(each)).changes).toEqual([])
+
+    for (const mender of name.includes('too many') ? [granting] : [granting, billing]) {
+      await there.run(script)
+      expect(await state(there)).not.toEqual(whole.state)
+      expect((await deploys.deploy(mender)).changes).not.toEqual([])
+      expect({ state: await state(there), dump: await there.dump() }).toEqual(whole)
+    }
   })
 })

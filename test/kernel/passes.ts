@@ -116,8 +116,7 @@ export function nameOf(request: Message): string {
       }
       if (found.has(IFLA_MASTER)) return `ports of link ${found.get(IFLA_MASTER)?.readUInt32LE()}`
       if (found.has(IFLA_IFNAME)) return `link ${found.get(IFLA_IFNAME)?.toString().replace(/\0$/, '')}`
-      if (!isDump(request)) return `link ${index}`
-      break
+      return isDump(request) ? 'all links' : `link ${index}`
     }
     case RTM_GETADDR:
       if (index !== 0) return `IPv4 addresses of link ${index}`

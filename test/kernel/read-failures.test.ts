@@ -2,7 +2,7 @@
  * Each read made to fail in turn: the pass changes nothing, and says which read it was. Which reads there are is not written
  * down here: a pass is recorded, and every question of it is failed, in the first reading and in the confirming one.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -170,6 +170,8 @@ test('a pass asks every kind of question that this file is about, most of them t
   const times = (pattern: RegExp): number => names.filter((name) => pattern.test(name)).length
   expect(reads.every(isRead)).toBe(true)
   expect(times(/^links of kind bridge$/)).toBe(2)
+  // What stands on top of a bridge can only be found among all; asked when there is something to remove.
+  expect(times(/^all links$/)).toBe(1)
   expect(times(/^link veth\d+$/)).toBe(2 * 253)
   expect(times(/^ports of link/)).toBe(2 * 3)
   expect(times(/^IPv4 addresses of link/)).toBe(2 * 4)
@@ -463,12 +465,23 @@ describe('the command', () => {
     expect(seen.size).toBeGreaterThanOrEqual(10)
   })
 
-  /** The command as it was built, with a PATH that holds these tools and nothing else. */
-  async function withTools(tools: Readonly<Record<string, string>>, ...args: string[]) {
+  /** The command as it was built, where these tools and nothing else of an administrator's are installed. */
+  async function withTools(tools: Readonly<Record<string, string | Buffer>>, ...args: string[]) {
     const folder = await mkdtemp(join(tmpdir(), 'tools-'))
+    const script = `mount -t tmpfs tmpfs /usr/sbin && PATH=$0 exec "$@"`
     try {
-      for (const [name, script] of Object.entries(tools)) await writeFile(join(folder, name), script, { mode: 0o755 })
-      return await node.exec('env', [`PATH=${folder}`, process.execPath, CLI, 'sweep', ...args])
+      for (const [name, text] of Object.entries(tools)) await writeFile(join(folder, name), text, { mode: 0o755 })
+      return await node.exec('unshare', [
+        '--mount',
+        'bash',
+        '-c',
+        script,
+        folder,
+        process.execPath,
+        CLI,
+        'sweep',
+        ...args,
+      ])
     } finally {
       await rm(folder, { recursive: true })
     }
@@ -502,8 +515,9 @@ describe('the command', () => {
   })
 
   test('the legacy tool missing where the kernel lists legacy tables: the mend leaves it out', async () => {
-    const real = (await node.run(`command -v ${nft}`)).trim()
-    const tools = { [nft]: `#!/bin/sh\nexec ${real} "$@"` }
+    // By the name that it was given, the program knows which of the tools it is.
+    const program = await readFile((await node.run(`readlink -f $(command -v ${nft})`)).trim())
+    const tools = { [nft]: program }
     const { status, stderr } = await withTools(tools)
     expect(status).toBe(INCONCLUSIVE)
     expect(stderr).toMatch(/^netsweep: iptables-legacy-save: not installed; .*--iptables nft/)

@@ -37,7 +37,7 @@ test('it stops at the first command that fails, and says what it is', () => {
     'set -e',
   ])
   const there = script({ ...view(dead), net: new ContainerNet({ netns: 'blue' }) })
-  expect(there[1]).toBe('# What netsweep removed from 10.128.3.0/24 in network namespace blue, to be put back.')
+  expect(there[1]).toBe('# What netsweep removed from 10.128.3.0/24 in network namespace "blue", to be put back.')
 })
 
 test('the bridge, with what its deploy gave it', () => {

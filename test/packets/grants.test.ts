@@ -2,8 +2,8 @@
  * Grants: who is let through by one, and who is not. Only on kernels that have cls_flower and act_skbedit, so in a guest of
  * scripts/vm.sh where this machine's has not.
  */
-import { describe, expect, test } from 'vitest'
-import { need } from '../support/machine.js'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { lack } from '../support/machine.js'
 import { BRIEF, GATEWAY, type Name, Network, PATIENT, portOf, WORKLOADS } from './network.js'
 import type { Kind } from './prober.js'
 import type { By, Workload } from './wirer.js'
@@ -67,62 +67,93 @@ async function expectNobodyElse(network: Network, { api, billing }: Pair): Promi
 const GRANTING_FIRST: Name[] = ['api', 'billing', 'web', 'ledger', 'acct']
 const GRANTING_LAST: Name[] = ['acct', 'ledger', 'billing', 'web', 'api']
 
-describe.each<{ by: By; order: Name[]; first: string }>([
-  { by: 'library', order: GRANTING_FIRST, first: 'the granting workload' },
-  { by: 'library', order: GRANTING_LAST, first: 'the admitted workload' },
-  { by: 'oracle', order: GRANTING_FIRST, first: 'the granting workload' },
-])('wired by the $by, $first first', ({ by, order }) => {
-  test('the admitted workload reaches the granting one, and nobody else does', async (context) => {
-    await need(context, 'flower')
-    await using network = await Network.create(order, { by, changes: { api: PAIR.api } })
-    await expectGrant(network, PAIR)
-    await expectNobodyElse(network, PAIR)
+let reason: string | undefined
+beforeAll(async () => {
+  reason = await lack('flower')
+})
+beforeEach((context) => {
+  if (reason !== undefined) context.skip(reason)
+})
+
+/** The same network for all tests of a block, as each of them leaves it. */
+function networkOf(order: readonly Name[], by: By): () => Network {
+  let network: Network | undefined
+  beforeAll(async () => {
+    if (reason === undefined) network = await Network.create(order, { by, changes: { api: PAIR.api } })
+  })
+  afterAll(() => network?.[Symbol.asyncDispose]())
+  return () => {
+    if (network === undefined) throw new Error('no network')
+    return network
+  }
+}
+
+describe.each<{ by: By; first: string; order: Name[] }>([
+  { by: 'library', first: 'admitted', order: GRANTING_LAST },
+  { by: 'oracle', first: 'granting', order: GRANTING_FIRST },
+])('wired by the $by, the $first workload first', ({ by, order }) => {
+  const network = networkOf(order, by)
+
+  test('the admitted workload reaches the granting one, and nobody else does', async () => {
+    await expectGrant(network(), PAIR)
+    await expectNobodyElse(network(), PAIR)
   })
 })
 
-describe.each<{ mover: keyof Pair; address: string }>([
-  { mover: 'api', address: '10.128.3.17' },
-  { mover: 'billing', address: '10.128.3.19' },
-])('when $mover has moved to $address', ({ mover, address }) => {
-  test('the grant holds there, and at the old address no more', async (context) => {
-    await need(context, 'flower')
-    await using network = await Network.create(GRANTING_FIRST, { changes: { api: PAIR.api } })
-    await expectGrant(network, PAIR)
-    const moved: Pair = { ...PAIR, [mover]: { ...PAIR[mover], address } }
-    await network.leave(mover)
-    await network.by.deploy(moved[mover])
-    await network.enter(mover)
-    await expectGrant(network, moved)
+describe('wired by the library, the granting workload first', () => {
+  const network = networkOf(GRANTING_FIRST, 'library')
+  let pair = PAIR
 
-    // Whoever gets the old address is nobody's peer.
-    const heir: Name = 'desk'
-    const { tenant, address: old } = PAIR[mover]
-    await network.by.sweep()
-    await network.by.deploy({ ...WORKLOADS[heir], tenant, identity: `${tenant}/prod/heir`, address: old })
-    await network.enter(heir)
-    const [from, to]: [Name, Name] = mover === 'api' ? ['billing', heir] : [heir, 'api']
-    expect(await ask(network, from, to, PAIR.api.address, BRIEF)).toEqual(NO)
-    await expectGrant(network, moved)
+  test('the admitted workload reaches the granting one, and nobody else does', async () => {
+    await expectGrant(network(), pair)
+    await expectNobodyElse(network(), pair)
   })
-})
 
-describe('a grant that is withdrawn', () => {
-  test.for(['the same deploy without it', 'a stop and a sweep of the granting workload'])(
-    'by %s',
-    async (how, context) => {
-      await need(context, 'flower')
-      await using network = await Network.create(GRANTING_FIRST, { changes: { api: PAIR.api } })
-      await expectGrant(network, PAIR)
-      if (how.startsWith('a stop')) {
-        await network.stop('api')
-        await network.by.sweep()
-      }
-      await network.by.deploy(WORKLOADS.api)
-      if (how.startsWith('a stop')) await network.enter('api')
-      await network.run(`conntrack -F 2>/dev/null; ip -n billing neigh flush dev eth0`)
-      expect(await ask(network, 'billing', 'api', PAIR.api.address, BRIEF)).toEqual(NO)
-      await network.run(`ip -n billing route replace ${PAIR.api.address} via ${GATEWAY}`)
-      expect(await ask(network, 'billing', 'api', PAIR.api.address, BRIEF)).toEqual(NO)
-    },
-  )
+  test.each<{ mover: keyof Pair; address: string }>([
+    { mover: 'api', address: '10.128.3.17' },
+    { mover: 'billing', address: '10.128.3.19' },
+  ])('when $mover has moved, the grant holds at its new address, and not for the heir of the old one', async (move) => {
+    const { mover, address } = move
+    const { by } = network()
+    const { tenant, address: old } = pair[mover]
+    pair = { ...pair, [mover]: { ...pair[mover], address } }
+    await network().leave(mover)
+    await by.deploy(pair[mover])
+    await network().enter(mover)
+    await expectGrant(network(), pair)
+
+    await by.sweep()
+    const heir = { ...WORKLOADS.desk, tenant, identity: `${tenant}/prod/heir`, address: old }
+    await by.deploy(heir)
+    await network().enter('desk')
+    const [from, to]: [Name, Name] = mover === 'api' ? ['billing', 'desk'] : ['desk', 'api']
+    expect(await ask(network(), from, to, mover === 'api' ? old : pair.api.address, BRIEF)).toEqual(NO)
+    await expectGrant(network(), pair)
+    await network().stop('desk')
+  })
+
+  /** As a client would that still knows the way. */
+  async function expectNone(): Promise<void> {
+    const { address } = pair.api
+    await network().run('conntrack -F 2>/dev/null; ip -n billing neigh flush dev eth0')
+    expect(await ask(network(), 'billing', 'api', address, BRIEF)).toEqual(NO)
+    await network().run(`ip -n billing route add ${address} via ${GATEWAY}`)
+    expect(await ask(network(), 'billing', 'api', address, BRIEF)).toEqual(NO)
+    await network().run(`ip -n billing route del ${address}`)
+  }
+
+  test('deployed without the grant, it admits nobody any more, and deployed with it again it does', async () => {
+    await network().by.deploy({ ...pair.api, allow: [] })
+    await expectNone()
+    await network().by.deploy(pair.api)
+    await expectGrant(network(), pair)
+  })
+
+  test('stopped, swept and deployed without the grant, it admits nobody any more', async () => {
+    await network().stop('api')
+    await network().by.sweep()
+    await network().by.deploy({ ...pair.api, allow: [] })
+    await network().enter('api')
+    await expectNone()
+  })
 })

@@ -22,6 +22,12 @@ export const ALL_KNOBS: readonly Knobs[] = [
   { bridgeNetfilter: true, forward: 'ACCEPT', rpFilter: 1 },
 ]
 
+/** As a fresh kernel has them without br_netfilter, and the farthest from it. */
+export const EXTREME_KNOBS: readonly Knobs[] = [
+  { bridgeNetfilter: false, forward: 'ACCEPT', rpFilter: 0 },
+  { bridgeNetfilter: true, forward: 'DROP', rpFilter: 2 },
+]
+
 export function describeKnobs({ bridgeNetfilter, forward, rpFilter }: Knobs): string {
   return `br_netfilter ${bridgeNetfilter ? 'on' : 'off'}, FORWARD ${forward}, rp_filter ${rpFilter}`
 }

@@ -2,18 +2,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { lack } from '../support/machine.js'
 import type { Backend } from '../support/node.js'
-import { ALL_KNOBS, DELETE_PROHIBITS, describeKnobs, FLUSH_IPTABLES, turn } from './knobs.js'
+import { ALL_KNOBS, DELETE_PROHIBITS, describeKnobs, EXTREME_KNOBS, FLUSH_IPTABLES, type Knobs, turn } from './knobs.js'
 import { askMatrix, expectedMatrix, ISOLATED, OPEN } from './matrix.js'
 import { NAMES, Network, WORKLOADS } from './network.js'
 import type { By } from './wirer.js'
 
-const WIRED: readonly { readonly by: By; readonly backend: Backend }[] = [
-  { by: 'library', backend: 'nft' },
-  { by: 'library', backend: 'legacy' },
-  { by: 'oracle', backend: 'nft' },
+const WIRED: readonly { readonly by: By; readonly backend: Backend; readonly knobs: readonly Knobs[] }[] = [
+  { by: 'library', backend: 'nft', knobs: ALL_KNOBS },
+  { by: 'library', backend: 'legacy', knobs: EXTREME_KNOBS },
+  { by: 'oracle', backend: 'nft', knobs: EXTREME_KNOBS },
 ]
 
-describe.each(WIRED)('wired by the $by, $backend', ({ by, backend }) => {
+describe.each(WIRED)('wired by the $by, $backend', ({ by, backend, knobs: all }) => {
   let network: Network
   let reason: string | undefined
 
@@ -33,7 +33,7 @@ describe.each(WIRED)('wired by the $by, $backend', ({ by, backend }) => {
   describe('workloads that send to the node what is for other tenants', () => {
     beforeAll(() => network?.useGateway())
 
-    for (const knobs of ALL_KNOBS) {
+    for (const knobs of all) {
       test(describeKnobs(knobs), async (context) => {
         await turn(context, network, knobs)
         expect(await askMatrix(network)).toEqual(expectedMatrix())

@@ -114,7 +114,7 @@ class Prober:
 
     def do_sent(self):
         """Ends the streams, and says what each of them sent."""
-        sent = [stream.sent for stream in loop.streams]
+        sent = {stream.name: stream.sent for stream in loop.streams}
         loop.streams.clear()
         return sent
 

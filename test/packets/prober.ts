@@ -79,9 +79,9 @@ export class Prober {
     await this.talker.ask('stream', streams)
   }
 
-  /** Ends the streams; how many packets each of them sent. */
-  async sent(): Promise<number[]> {
-    return (await this.talker.ask('sent')) as number[]
+  /** Ends the streams; how many packets each of them sent, by its name. */
+  async sent(): Promise<Record<string, number>> {
+    return (await this.talker.ask('sent')) as Record<string, number>
   }
 
   /** On the node: counts, from now on, the packets of any of these senders to any of these receivers that leave by a link. */

@@ -22,7 +22,7 @@ class Stream:
     """Sends one packet after the other, `every` so many seconds, and counts those that were sent."""
 
     def __init__(self, name, dst, every):
-        self.to, self.payload, self.every = (dst, SINK), MAGIC + name.encode(), every
+        self.name, self.to, self.payload, self.every = name, (dst, SINK), MAGIC + name.encode(), every
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.sent, self.due = 0, time.monotonic()
 

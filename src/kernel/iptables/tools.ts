@@ -9,7 +9,7 @@ export { type Backend, type BackendChoice, isBackendChoice } from './backend.js'
 export { IptablesError, type IptablesErrorCode } from './errors.js'
 
 /** The tables that are read. Whatever goes on in nat and security is of no concern here. */
-export const READ_TABLES: readonly string[] = ['raw', 'mangle', 'filter']
+const READ_TABLES: readonly string[] = ['raw', 'mangle', 'filter']
 
 /** A back end that is to be read. */
 export interface BackendTables {

@@ -2,7 +2,7 @@
 import { formatIpv4, parseIpv4 } from '../ipv4.js'
 
 /** A mark with its mask, both from 0 to 2^32 - 1. */
-export interface Mark {
+interface Mark {
   readonly value: number
   readonly mask: number
 }
@@ -10,7 +10,7 @@ export interface Mark {
 const ALL_BITS = 0xffffffff
 
 /** `0x10/0xff`, `16`, `020`; without a mask every bit counts. Null for anything else. */
-export function parseMark(text: string): Mark | null {
+function parseMark(text: string): Mark | null {
   const [value = '', mask, ...rest] = text.split('/')
   if (rest.length > 0) return null
   const number = parseNumber(value)
@@ -27,13 +27,13 @@ function parseNumber(text: string): number | null {
 }
 
 /** An address with its mask; bits beyond the mask are cleared, as iptables does before it adds a rule. */
-export interface Network {
+interface Network {
   readonly address: number
   readonly mask: number
 }
 
 /** `10.128.3.7`, `10.128.3.0/24`, `10.0.0.0/255.0.255.0`. Null for anything else: host names, lists, short forms. */
-export function parseNetwork(text: string): Network | null {
+function parseNetwork(text: string): Network | null {
   const [host = '', length, ...rest] = text.split('/')
   const address = parseIpv4(host)
   const mask = length === undefined ? ALL_BITS : parseMask(length)

@@ -100,11 +100,16 @@ export function decodeAddress(message: Message): Address | undefined {
 
 /** The IPv4 addresses of one link. ENODEV when it is gone. */
 export function addressesOf(index: number): Request<Address> {
-  return dump(`IPv4 addresses of link ${index}`, linkIndex(index), (address) => address.index === index)
-}
-
-export function allAddresses(): Request<Address> {
-  return dump('IPv4 addresses', 0, () => true)
+  return {
+    what: `IPv4 addresses of link ${index}`,
+    type: RTM_GETADDR,
+    flags: NLM_F_DUMP,
+    payload: header(linkIndex(index)),
+    decode(message) {
+      const address = decodeAddress(message)
+      return address?.index === index ? address : undefined
+    },
+  }
 }
 
 /** An address to be added. No broadcast address unless one is named, as ip(8) has it. */
@@ -129,19 +134,6 @@ export function deleteAddress(address: Pick<Address, 'index' | 'address' | 'pref
 /** Not point-to-point: both its ends are the same. */
 function one({ index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>): AttributeWriter {
   return new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address).ipv4(IFA_ADDRESS, address)
-}
-
-function dump(what: string, index: number, wanted: (address: Address) => boolean): Request<Address> {
-  return {
-    what,
-    type: RTM_GETADDR,
-    flags: NLM_F_DUMP,
-    payload: header(index),
-    decode(message) {
-      const address = decodeAddress(message)
-      return address !== undefined && wanted(address) ? address : undefined
-    },
-  }
 }
 
 /** Scope 0: everywhere. */

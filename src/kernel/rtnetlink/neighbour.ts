@@ -87,11 +87,6 @@ export function proxies(): Request<Neighbour> {
   return dump('IPv4 proxy neighbours', NTF_PROXY, 0)
 }
 
-/** The IPv4 proxy entries of one link. Nothing, and no error, when it is gone. */
-export function proxiesOf(index: number): Request<Neighbour> {
-  return dump(`IPv4 proxy neighbours of link ${index}`, NTF_PROXY, linkIndex(index))
-}
-
 /** The IPv4 neighbours of one link, proxy entries not among them. Nothing, and no error, when it is gone. */
 export function neighboursOf(index: number): Request<Neighbour> {
   return dump(`IPv4 neighbours of link ${index}`, 0, linkIndex(index))

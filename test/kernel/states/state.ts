@@ -100,7 +100,8 @@ async function sweptByOracle(state: State, node: TestNode): Promise<string[]> {
   if ((state.gone ?? []).length === 0) return oracleSweep(state, node)
   await using other = await TestNode.create({ backend: node.backend })
   await other.run(WORDS + state.build, { env: state.env ?? {} })
-  return oracleSweep(state, other)
+  // Awaited here: the node is gone when this function returns.
+  return await oracleSweep(state, other)
 }
 
 async function oracleSweep(state: State, node: TestNode): Promise<string[]> {
