@@ -9,6 +9,7 @@
 #include <linux/neighbour.h>
 #include <linux/net_namespace.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
 #include <linux/pkt_cls.h>
@@ -160,6 +161,9 @@ constexpr Constant kConstants[] = {
     CONSTANT(TCA_SKBEDIT_PAD), CONSTANT(TCA_SKBEDIT_PTYPE), CONSTANT(TCA_SKBEDIT_MASK), CONSTANT(TCA_SKBEDIT_FLAGS),
     CONSTANT(TCA_SKBEDIT_QUEUE_MAPPING_MAX),
     // netfilter/nfnetlink.h, netfilter/nfnetlink_conntrack.h
+    CONSTANT(NFNL_SUBSYS_NFTABLES), CONSTANT(NFT_MSG_NEWRULE), CONSTANT(NFT_MSG_GETRULE),
+    CONSTANT(NFTA_RULE_TABLE), CONSTANT(NFTA_RULE_CHAIN), CONSTANT(NFTA_RULE_EXPRESSIONS), CONSTANT(NFTA_LIST_ELEM),
+    CONSTANT(NFTA_EXPR_NAME),
     CONSTANT(NFNETLINK_V0), CONSTANT(NFNL_SUBSYS_CTNETLINK), CONSTANT(IPCTNL_MSG_CT_NEW),
     CONSTANT(IPCTNL_MSG_CT_GET), CONSTANT(IPCTNL_MSG_CT_DELETE), CONSTANT(IPCTNL_MSG_CT_GET_STATS),
     CONSTANT(CTA_TUPLE_ORIG), CONSTANT(CTA_TUPLE_REPLY), CONSTANT(CTA_STATUS), CONSTANT(CTA_MARK), CONSTANT(CTA_ID),

@@ -221,3 +221,13 @@ export const TCA_ACT_KIND = 1
 export const TC_H_INGRESS = 0xfffffff1
 export const TC_H_CLSACT = TC_H_INGRESS
 export const TC_H_MIN_INGRESS = 0xfff2
+
+// linux/netfilter/nf_tables.h
+export const NFNL_SUBSYS_NFTABLES = 10
+export const NFT_MSG_NEWRULE = 6
+export const NFT_MSG_GETRULE = 7
+export const NFTA_RULE_TABLE = 1
+export const NFTA_RULE_CHAIN = 2
+export const NFTA_RULE_EXPRESSIONS = 4
+export const NFTA_LIST_ELEM = 1
+export const NFTA_EXPR_NAME = 1

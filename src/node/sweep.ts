@@ -1,6 +1,7 @@
 /** Conclusion → Plan: what goes, in which order, and why. Pure. */
 
 import type { Connection } from '../kernel/conntrack/connection.js'
+import { ruleKey } from '../kernel/iptables/rule.js'
 import type { SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
@@ -43,6 +44,8 @@ class Sweep {
   readonly #dead: ReadonlySet<string>
   readonly #detached: ReadonlySet<string>
   readonly #names: ReadonlyMap<number, string>
+  /** What iptables would delete in the place of a rule of ours. */
+  readonly #disguised: ReadonlySet<string>
 
   constructor(
     readonly view: NodeView,
@@ -51,6 +54,7 @@ class Sweep {
     this.#departed = new Set(conclusion.departed)
     this.#dead = new Set(conclusion.dead.map(({ link }) => link.name))
     this.#detached = new Set(conclusion.detached)
+    this.#disguised = new Set([...(view.confirmed?.disguised ?? [])].map(disguiseKey))
     this.#names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
   }
 
@@ -187,11 +191,11 @@ class Sweep {
     if (rules.length > 0 || free.length > 0) {
       const names =
         free.length > 0 ? `chains ${free.join(', ')}` : `rules of ${chains.map(({ name }) => name).join(', ')}`
-      steps.push(restoreStep(about, backend, 'mangle', names, rules, free))
+      steps.push(this.#restoreStep(about, backend, 'mangle', names, rules, free))
     }
     for (const { name } of holding) {
       const [holder] = holders.get(name) ?? []
-      const step = restoreStep(about, backend, 'mangle', `chain ${name}`, [], [name])
+      const step = this.#restoreStep(about, backend, 'mangle', `chain ${name}`, [], [name])
       steps.push({ ...step, held: `held by somebody else's rule: -A ${holder?.chain} ${holder?.words.join(' ')}` })
     }
     return steps
@@ -212,13 +216,13 @@ class Sweep {
     const names = [...byBridge.keys()].filter((name) => name !== null).sort()
     const steps = names.flatMap((name) =>
       this.#goes(name)
-        ? [restoreStep(this.#aboutBridge(name), backend, table, `rules of ${name}`, byBridge.get(name) ?? [], [])]
+        ? [this.#restoreStep(this.#aboutBridge(name), backend, table, `rules of ${name}`, byBridge.get(name) ?? [], [])]
         : [],
     )
     const meshMark = byBridge.get(null)
     if (meshMark !== undefined && this.conclusion.meshMarkDetached) {
       const about = { reason: 'no tenant bridge remains', bridges: [], addresses: [], held: null }
-      steps.push(restoreStep(about, backend, table, 'the reply mark of the mesh', meshMark, []))
+      steps.push(this.#restoreStep(about, backend, table, 'the reply mark of the mesh', meshMark, []))
     }
     return steps
   }
@@ -233,6 +237,32 @@ class Sweep {
       const held = taken === undefined || taken === rule ? null : wouldGoFirst(describeRule(taken))
       return { ...about, held, action: 'delete-rule', object, command: `ip rule del ${object}`, rule }
     })
+  }
+
+  #restoreStep(
+    about: About,
+    backend: Backend,
+    table: string,
+    what: string,
+    rules: readonly SavedRule[],
+    chains: readonly string[],
+  ): RestoreStep {
+    const held = backend === 'nft' && rules.some((rule) => this.#disguised.has(disguiseKey(rule))) ? DISGUISED : null
+    const commands = [
+      ...rules.map(({ chain, words }) => ['-D', chain, ...words]),
+      ...chains.map((name) => ['-X', name]),
+    ]
+    return {
+      ...about,
+      held,
+      action: 'restore',
+      object: `${backend} ${table}: ${what}`,
+      command: commands.map((words) => iptablesCommand(backend, table, words)).join(' && '),
+      backend,
+      table,
+      rules,
+      chains,
+    }
   }
 
   #goes(bridge: string): boolean {
@@ -260,26 +290,9 @@ class Sweep {
   }
 }
 
-function restoreStep(
-  about: About,
-  backend: Backend,
-  table: string,
-  what: string,
-  rules: readonly SavedRule[],
-  chains: readonly string[],
-): RestoreStep {
-  const commands = [...rules.map(({ chain, words }) => ['-D', chain, ...words]), ...chains.map((name) => ['-X', name])]
-  return {
-    ...about,
-    action: 'restore',
-    object: `${backend} ${table}: ${what}`,
-    command: commands.map((words) => iptablesCommand(backend, table, words)).join(' && '),
-    backend,
-    table,
-    rules,
-    chains,
-  }
-}
+const DISGUISED = "a native nft rule of somebody else's, which iptables prints as one of these, would be taken for it"
+
+const disguiseKey = ({ chain, words }: SavedRule): string => `${chain} ${ruleKey(words)}`
 
 function wouldGoFirst(other: string): string {
   return `the kernel would take another one first, which is not ours: ${other}`

@@ -51,7 +51,7 @@ export function ownTables(saves: ReadonlyMap<Backend, Save>, net: ContainerNet, 
 }
 
 /** Where the rules of a bridge stand: other chains are other people's, however many rules they hold. */
-const PLACES = [
+export const RULE_PLACES = [
   ['raw', 'PREROUTING'],
   ['mangle', 'PREROUTING'],
   ['filter', 'FORWARD'],
@@ -59,7 +59,7 @@ const PLACES = [
 ] as const
 
 function* candidates(tables: ReadonlyMap<string, Table>): Iterable<{ name: string; chain: string; rule: SavedRule }> {
-  for (const [name, chain] of PLACES) {
+  for (const [name, chain] of RULE_PLACES) {
     for (const rule of tables.get(name)?.chains.get(chain)?.rules ?? []) yield { name, chain, rule }
   }
 }

@@ -1,6 +1,6 @@
 /** Reads the node: kernel and iptables → NodeView. It reads and decides nothing. */
 import type { Host } from '../kernel/host.js'
-import type { Save } from '../kernel/iptables/save.js'
+import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import { type Backend, IptablesError, readIptables } from '../kernel/iptables/tools.js'
 import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
 import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
@@ -11,6 +11,7 @@ import { allRules, type Rule } from '../kernel/rtnetlink/rule.js'
 import { arpFiltersOf, type Filter } from '../kernel/tc.js'
 import { type ConnectionsByAddress, readConnections } from './connections.js'
 import { GRANT_FILTER_PREF, hostVethName, hostVethOctet, workloadOctets } from './contract.js'
+import { readDisguised } from './disguised.js'
 import { ReadError, type ReadErrorCode } from './errors.js'
 import type { ContainerNet } from './net.js'
 import { freshly, readLists } from './read.js'
@@ -61,6 +62,8 @@ export interface Confirmation {
   readonly neighbours: readonly Neighbour[]
   /** Of the departed addresses; null where the kernel does not list connections. */
   readonly connections: ConnectionsByAddress
+  /** Saved rules that are not what iptables prints of them. */
+  readonly disguised: ReadonlySet<SavedRule>
 }
 
 export interface ViewOptions {
@@ -103,10 +106,12 @@ export async function confirmNode(
       options,
     )
     const connections = await readConnections(host, departed, options)
+    const nft = view.iptables.get('nft')
+    const disguised = nft === undefined ? new Set<SavedRule>() : await readDisguised(host, nft, options)
     const links = await readLinks(host, view.net, options)
     const bridges = await readUppers(host, links.bridges, options)
     const taken = await readTaken(host, absent, options)
-    return { links: { ...links, bridges, taken }, neighbours: neighbours.flat(), connections }
+    return { links: { ...links, bridges, taken }, neighbours: neighbours.flat(), connections, disguised }
   }, options.signal)
   return { ...view, confirmed }
 }

@@ -241,5 +241,5 @@ export function confirmed(
   neighbours: readonly Neighbour[] = [],
   connections: Confirmation['connections'] = new Map(),
 ): NodeView {
-  return { ...view, confirmed: { links, neighbours, connections } }
+  return { ...view, confirmed: { links, neighbours, connections, disguised: new Set() } }
 }
