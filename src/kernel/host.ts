@@ -48,7 +48,7 @@ export interface Host {
    * with are answers.
    */
   exchange(requests: Buffer, options?: ExchangeOptions): Promise<Buffer>
-  /** Runs a tool in the host's network namespace. The name is looked up in PATH, then in /usr/sbin and /sbin. */
+  /** Runs a tool in the host's network namespace. The name is looked up in PATH, and nowhere else. */
   run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
   /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
   readFile(path: string): Promise<string>

@@ -5,9 +5,7 @@ import { delimiter, join } from 'node:path'
 import type { Ran } from './host.js'
 
 /** Where tools are, when there is no PATH at all. */
-const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/bin:/bin'
-/** Where Debian keeps tc and iptables, out of an ordinary user's PATH. */
-const ADMINISTRATORS = ['/usr/sbin', '/sbin']
+const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 export interface ToolOptions {
   readonly timeoutMs: number
@@ -18,13 +16,13 @@ export interface ToolOptions {
 }
 
 /**
- * The path of a tool: of the first file that may be executed in a folder of PATH, then in /usr/sbin and /sbin. A relative
- * entry of PATH is left out: it would run what lies in the current folder, as root. Undefined when there is none.
+ * The path of a tool: of the first file that may be executed in a folder of PATH, and of no other. A relative entry of PATH is
+ * left out: it would run what lies in the current folder, as root. Undefined when there is none.
  */
 export function findTool(command: string, path = process.env.PATH ?? DEFAULT_PATH): string | undefined {
   if (command.includes('/')) return isExecutable(command) ? command : undefined
   const folders = path.split(delimiter).filter((folder) => folder.startsWith('/'))
-  return [...folders, ...ADMINISTRATORS].map((folder) => join(folder, command)).find(isExecutable)
+  return folders.map((folder) => join(folder, command)).find(isExecutable)
 }
 
 /** How a tool ends that could not be started. */

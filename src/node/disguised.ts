@@ -24,7 +24,7 @@ export async function readDisguised(
   const chains = await readLists(
     host,
     places.map(({ request }) => request),
-    { ...options, protocol: 'netfilter', absent: ['ENOENT'] },
+    { ...options, protocol: 'netfilter', empty: ['ENOENT'] },
   )
   const disguised = new Set<SavedRule>()
   places.forEach(({ rules }, place) => {

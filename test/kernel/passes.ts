@@ -74,13 +74,14 @@ export function hooked(
 
 export const isRequest = (call: Call): call is Message => 'type' in call
 export const isRun = (call: Call): call is RunCall => 'command' in call
-/** RTM_GET… are the third of each four; of conntrack's (linux/netfilter/nfnetlink_conntrack.h) NEW and DELETE change something. */
-export const isRead = ({ type }: Message): boolean =>
-  type < NETFILTER ? type % 4 === 2 : ![0, 2].includes(type - NETFILTER)
-/** NFNL_SUBSYS_CTNETLINK << 8 */
+/** Of rtnetlink the third of each four, RTM_GET…; of netfilter those that are named here. */
+export const isRead = ({ type }: Message): boolean => (type < NETFILTER ? type % 4 === 2 : NETFILTER_READS.has(type))
+/** The subsystem stands in the upper byte: 1 is conntrack's, 10 nftables' (linux/netfilter/nfnetlink.h). */
 const NETFILTER = 0x100
-const IPCTNL_MSG_CT_GET = 1
-const IPCTNL_MSG_CT_GET_STATS = 5
+const CONNTRACK_GET = 0x101
+const CONNTRACK_GET_STATS = 0x105
+const NFT_GETRULE = 0xa07
+const NETFILTER_READS: ReadonlySet<number> = new Set([CONNTRACK_GET, CONNTRACK_GET_STATS, NFT_GETRULE])
 export const isDump = ({ flags }: Message): boolean => (flags & NLM_F_DUMP) === NLM_F_DUMP
 export const isRestore = (call: Call): boolean => isRun(call) && call.command.endsWith('-restore')
 
@@ -115,7 +116,7 @@ export function nameOf(request: Message): string {
         return `links of kind ${inner.string()}`
       }
       if (found.has(IFLA_MASTER)) return `ports of link ${found.get(IFLA_MASTER)?.readUInt32LE()}`
-      if (found.has(IFLA_IFNAME)) return `link ${found.get(IFLA_IFNAME)?.toString().replace(/\0$/, '')}`
+      if (found.has(IFLA_IFNAME)) return `link ${text(found.get(IFLA_IFNAME))}`
       return isDump(request) ? 'all links' : `link ${index}`
     }
     case RTM_GETADDR:
@@ -132,13 +133,19 @@ export function nameOf(request: Message): string {
     }
     case RTM_GETTFILTER:
       return `tc filters of link ${index}`
-    case NETFILTER | IPCTNL_MSG_CT_GET:
+    case CONNTRACK_GET:
       return 'tracked connections'
-    case NETFILTER | IPCTNL_MSG_CT_GET_STATS:
+    case CONNTRACK_GET_STATS:
       return 'number of tracked connections'
+    case NFT_GETRULE: {
+      const [table, chain] = [1, 2].map((attribute) => text(attributes(request, 4).get(attribute)))
+      return `nft rules of ip ${table} ${chain}`
+    }
   }
   return expect.fail(`a read without a name: ${question(request)}`)
 }
+
+const text = (bytes: Buffer | undefined): string => bytes?.toString().replace(/\0$/, '') ?? ''
 
 function attributes({ bytes, payload }: Message, header: number): Map<number, Buffer> {
   const reader = new AttributeReader(bytes, payload + header)

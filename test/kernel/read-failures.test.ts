@@ -181,6 +181,7 @@ test('a pass asks every kind of question that this file is about, most of them t
   expect(times(/^IPv4 routes of table 254 out of link/)).toBe(4)
   expect(times(/^IPv4 neighbours of link/)).toBe(4)
   expect(times(/^(number of )?tracked connections$/)).toBe(2)
+  expect(times(/^nft rules of ip \w+ \w+$/)).toBe(4)
   // Whether the bridges are still there, and the peer of the loose veth in either reading.
   expect(times(/^link \d+$/)).toBe(4 + 2)
   expect(times(new RegExp(`^link ${UMBRELLA}$`))).toBe(2)

@@ -180,7 +180,7 @@ function hintFor(code: IptablesError['code'], backend: Backend): string | undefi
     case 'MISSING':
       return backend === 'legacy'
         ? 'the kernel holds legacy tables: install the package `iptables`, or leave them out with `--iptables nft`'
-        : 'install the package `iptables` (1.8 or newer), or pass `--iptables legacy` where nothing uses nft'
+        : 'install the package `iptables` (1.8 or newer) and have /usr/sbin in PATH, or pass `--iptables legacy` where nothing uses nft'
     case 'DENIED':
       return 'run it as root, or with CAP_NET_ADMIN and CAP_NET_RAW over the network namespace'
     case 'FAILED':
