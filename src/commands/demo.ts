@@ -1,6 +1,6 @@
 /** `netsweep demo`: workloads come, some go, and a sweep removes what they leave; on a node that ends with the command. */
 import { INSIDE, isPrivateNode, runOnPrivateNode } from '../demo/private.js'
-import { type DemoResult, playDemo } from '../demo/story.js'
+import type { DemoResult } from '../demo/story.js'
 import { Tools } from '../demo/tools.js'
 import { UsageError } from '../node/errors.js'
 import { DONE, INCOMPLETE } from '../report/failure.js'
@@ -25,6 +25,7 @@ async function runDemo({ io, settings, argv, json, net }: Context): Promise<numb
   if (outside === undefined) return runOnPrivateNode(io, argv)
   if (!isPrivateNode(outside)) throw new UsageError(`--${INSIDE}`, 'this is no node of its own')
 
+  const { playDemo } = await import('../demo/story.js')
   const style = styleOf(io.stdout, io.env)
   const tell = json ? () => {} : (text: string) => void io.stdout.write(text)
   const result = await interruptibly(

@@ -1,9 +1,7 @@
 /** `netsweep deploy`: wires one workload, or mends it. */
 import { readFileSync } from 'node:fs'
-import { deploy as deployWorkload } from '../node/deploy.js'
 import { UsageError } from '../node/errors.js'
 import { lockNodeState } from '../node/guard.js'
-import { checkWorkload } from '../node/workload.js'
 import { DONE } from '../report/failure.js'
 import { withProgress } from '../report/progress.js'
 import { styleOf } from '../report/style.js'
@@ -32,6 +30,11 @@ export const deploy: CommandDefinition = {
 }
 
 async function runDeploy({ io, settings, log, json, net, lockTimeoutMs: timeoutMs }: Context): Promise<number> {
+  // Loaded by this command alone: the schema's library takes longer to load than a sweep takes.
+  const [{ deploy: deployWorkload }, { checkWorkload }] = await Promise.all([
+    import('../node/deploy.js'),
+    import('../node/workload.js'),
+  ])
   const file = settings.text('file')
   const description = file === undefined ? fromOptions(settings) : fromFile(settings, file)
   const spelt = (field: string): string => (file === undefined ? settings.source(field) : `${file}: ${field}`)

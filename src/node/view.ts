@@ -205,6 +205,8 @@ async function readBridges(
 
 /** Those in this namespace: a link that was moved to another one cannot be seen from here. */
 async function readUppers(host: Host, bridges: readonly OwnBridge[], options: ViewOptions): Promise<OwnBridge[]> {
+  // A list of everything on the node, for the sake of bridges that may be deleted alone.
+  if (!bridges.some(({ tenant, ports }) => tenant && ports.length === 0)) return [...bridges]
   const [links] = await readLists(host, [allLinks()], options)
   const isOn = (bridge: Link, { peerIndex, peerNamespace, index }: Link): boolean =>
     peerIndex === bridge.index && peerNamespace === -1 && index !== bridge.index

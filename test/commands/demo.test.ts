@@ -1,12 +1,14 @@
 /** `netsweep demo`, as it was built. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import type { ReconciledJson } from '../../src/node/reconciled.js'
 import { lack, need } from '../support/machine.js'
 import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
 test('it tells what it does, ends well, and leaves nothing on the node it was started on', async () => {
   await using node = await TestNode.create()

@@ -1,11 +1,13 @@
 /** `netsweep lock`, as it was built. */
+
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { TestNode } from '../support/node.js'
 import { ended } from '../support/process.js'
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
 test.each([
   ['exit 0', 0],

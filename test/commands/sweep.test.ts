@@ -1,4 +1,5 @@
 /** `netsweep sweep` as it was built, on nodes of a real kernel. */
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import type { ReconciledJson } from '../../src/node/reconciled.js'
 import { TestNode } from '../support/node.js'
@@ -135,7 +136,7 @@ test('--record writes what puts everything back, before it is removed, and never
 
 test('without CAP_NET_ADMIN: 3, and how to get it', async () => {
   await using node = await TestNode.create()
-  const cli = new URL('../../dist/cli.js', import.meta.url).pathname
+  const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
   const { status, stderr, stdout } = await node.exec('setpriv', [
     ...['--bounding-set', '-net_admin', '--inh-caps', '-net_admin', process.execPath, cli, 'sweep'],
   ])
@@ -145,7 +146,7 @@ test('without CAP_NET_ADMIN: 3, and how to get it', async () => {
 
 test('a reader that has seen enough is no failure', async () => {
   await using node = await nodeWithLeftovers()
-  const cli = new URL('../../dist/cli.js', import.meta.url).pathname
+  const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
   const { status, stderr } = await node.tryRun(`set -o pipefail; '${process.execPath}' '${cli}' sweep | true`)
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   expect((await node.netsweep(['sweep'])).stdout).toMatch(/^nothing to sweep/)

@@ -51,7 +51,8 @@ export function description({ octet, base, ...rest }: Spec): object {
 
 /** The node as a Host whose named namespaces are the node's own, below its /run and not ours. */
 export async function nodeHost(node: TestNode): Promise<Host> {
-  const host = await openHost({ netns: node.netnsPath })
+  // A guest of scripts/vm.sh is slow, and several tests run at once.
+  const host = await openHost({ netns: node.netnsPath, timeoutMs: 180_000 })
   const file = (name: string): string => `/proc/${node.pid}/root/run/netns/${name}`
   const named = async (how: 'add' | 'del', name: string): Promise<void> => {
     const { status, stderr } = await node.exec('ip', ['netns', how, name])

@@ -1,4 +1,5 @@
 /** What a pass with nothing to do asks, on a node that others have filled. How long it takes is for bench/. */
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'
 import type { Message } from '../../src/kernel/netlink/message.js'
@@ -7,7 +8,7 @@ import { delegate } from '../support/fake-host.js'
 import { TestNode } from '../support/node.js'
 import { changesOf, isDump, isRequest, isRun, machine, nameOf, pass, question, recorded } from './passes.js'
 
-const CROWD = new URL('../../bench/crowd.sh', import.meta.url).pathname
+const CROWD = fileURLToPath(new URL('../../bench/crowd.sh', import.meta.url))
 
 let node: TestNode
 let host: Host
@@ -52,7 +53,7 @@ async function traffic(): Promise<Traffic> {
 const linkCount = async (): Promise<number> => Number(await node.run('ip -o link | wc -l'))
 
 test('neither the questions nor the answers grow with the number of other links', async () => {
-  await node.run(`bash ${CROWD} links 100`)
+  await node.run(`bash '${CROWD}' links 100`)
   const few = await traffic()
   // The same bridges beside it: they are listed, and nothing else of the crowd is.
   await node.run('for ((i = 101; i <= 350; i++)); do echo "link add vc$i type veth peer name vp$i"; done | ip -batch -')

@@ -1,11 +1,12 @@
 /** Without CAP_NET_ADMIN: what is missing, and how to get it. */
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { need } from '../support/machine.js'
 import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { GLOBEX } from './passes.js'
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
 async function stopped(): Promise<TestNode> {
   const node = await TestNode.create()

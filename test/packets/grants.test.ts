@@ -24,31 +24,37 @@ const PAIR: Pair = {
   billing: WORKLOADS.billing,
 }
 
-/** What becomes of every kind of probe. */
-async function ask(network: Network, from: Name, to: Name, dst: string, wait: number): Promise<string[]> {
+/** Asks by every kind of probe, with patience for what is to be answered. */
+async function expectAnswers(
+  network: Network,
+  [from, to, dst]: readonly [Name, Name, string],
+  expected: readonly string[],
+): Promise<void> {
   await network.at(to).heard()
-  const answers = await network.at(from).probe(KINDS.map((kind) => ({ kind, dst, port: portOf(from), wait })))
+  const wait = (i: number): number => (expected[i] === 'no' ? BRIEF : PATIENT)
+  const answers = await network
+    .at(from)
+    .probe(KINDS.map((kind, i) => ({ kind, dst, port: portOf(from), wait: wait(i) })))
   const heard = await network.at(to).heard()
-  return KINDS.map((kind, i) => {
+  const found = KINDS.map((kind, i) => {
     const answer = answers[i] ?? ''
     if (answer !== '' && !answer.startsWith('!')) return answer
     return `${kind} ${portOf(from)}` in heard ? 'unanswered, but it arrived' : 'no'
   })
+  expect(found, `${from} asks ${to} at ${dst}`).toEqual(expected)
 }
 
 async function expectGrant(network: Network, { api, billing }: Pair): Promise<void> {
   await network.run('conntrack -F 2>/dev/null')
   const hears = `api hears ${billing.address}`
-  expect(await ask(network, 'billing', 'api', api.address, PATIENT)).toEqual([hears, hears, 'yes', 'yes'])
+  await expectAnswers(network, ['billing', 'api', api.address], [hears, hears, 'yes', 'yes'])
   const related = [{ kind: 'udp', dst: api.address, port: CLOSED, wait: PATIENT }] as const
   expect(await network.at('billing').probe(related)).toEqual(['!ECONNREFUSED'])
 
   // Each is a neighbour of the other, or no reply could find its way; but nothing is let through that way.
-  expect(await ask(network, 'api', 'billing', billing.address, BRIEF)).toEqual(['no', 'no', 'no', 'yes'])
-  for (const mate of ['web', 'acct'] as const)
-    expect([mate, await ask(network, mate, 'billing', billing.address, BRIEF)]).toEqual([mate, NO])
-  for (const mate of ['ledger', 'acct'] as const)
-    expect([mate, await ask(network, mate, 'api', api.address, BRIEF)]).toEqual([mate, NO])
+  await expectAnswers(network, ['api', 'billing', billing.address], ['no', 'no', 'no', 'yes'])
+  for (const mate of ['web', 'acct'] as const) await expectAnswers(network, [mate, 'billing', billing.address], NO)
+  for (const mate of ['ledger', 'acct'] as const) await expectAnswers(network, [mate, 'api', api.address], NO)
 }
 
 /** The same of those who do not ask on their own link, but send it to the node. */
@@ -60,7 +66,7 @@ async function expectNobodyElse(network: Network, { api, billing }: Pair): Promi
     ['acct', 'billing', billing],
   ] as const) {
     await network.run(`ip -n ${mate} route replace ${address} via ${GATEWAY}`)
-    expect([mate, await ask(network, mate, to, address, BRIEF)]).toEqual([mate, NO])
+    await expectAnswers(network, [mate, to, address], NO)
   }
 }
 
@@ -127,7 +133,7 @@ describe('wired by the library, the granting workload first', () => {
     await by.deploy(heir)
     await network().enter('desk')
     const [from, to]: [Name, Name] = mover === 'api' ? ['billing', 'desk'] : ['desk', 'api']
-    expect(await ask(network(), from, to, mover === 'api' ? old : pair.api.address, BRIEF)).toEqual(NO)
+    await expectAnswers(network(), [from, to, mover === 'api' ? old : pair.api.address], NO)
     await expectGrant(network(), pair)
     await network().stop('desk')
   })
@@ -136,9 +142,9 @@ describe('wired by the library, the granting workload first', () => {
   async function expectNone(): Promise<void> {
     const { address } = pair.api
     await network().run('conntrack -F 2>/dev/null; ip -n billing neigh flush dev eth0')
-    expect(await ask(network(), 'billing', 'api', address, BRIEF)).toEqual(NO)
+    await expectAnswers(network(), ['billing', 'api', address], NO)
     await network().run(`ip -n billing route add ${address} via ${GATEWAY}`)
-    expect(await ask(network(), 'billing', 'api', address, BRIEF)).toEqual(NO)
+    await expectAnswers(network(), ['billing', 'api', address], NO)
     await network().run(`ip -n billing route del ${address}`)
   }
 
