@@ -1,6 +1,6 @@
 /**
  * Counts the run for scripts/test.sh: writes `PASSED FAILED SKIPPED` to the file that TEST_COUNT_FILE names, then a line for
- * each skipped test with its reason, so that none is skipped silently.
+ * each skipped test with its reason, so that none is skipped silently, and for each that passed at the second try.
  */
 import { writeFileSync } from 'node:fs'
 import type { Reporter, SerializedError, TestModule } from 'vitest/node'
@@ -17,9 +17,12 @@ export default class CountReporter implements Reporter {
       const counted = result.state === 'skipped' || result.state === 'pending'
       return counted ? [`skipped: ${test.module.relativeModuleId}: ${test.fullName}: ${reason}`] : []
     })
+    const again = tests
+      .filter((test) => test.result().state === 'passed' && (test.diagnostic()?.retryCount ?? 0) > 0)
+      .map((test) => `passed at the second try: ${test.module.relativeModuleId}: ${test.fullName}`)
     // A file that cannot be loaded, a hook that fails and an error that nobody caught belong to no test.
     const suites = modules.flatMap((module) => [module, ...module.children.allSuites()])
     const failed = count('failed') + suites.filter((suite) => suite.errors().length > 0).length + unhandled.length
-    writeFileSync(file, `${[`${count('passed')} ${failed} ${skipped.length}`, ...skipped].join('\n')}\n`)
+    writeFileSync(file, `${[`${count('passed')} ${failed} ${skipped.length}`, ...skipped, ...again].join('\n')}\n`)
   }
 }
