@@ -105,7 +105,7 @@ test.fails.each([
   `iifname >= ${GLOBEX} accept`,
 ])('a native nft rule that looks like an ACCEPT of ours stays: %s', async (rule) => {
   await using node = await stopped()
-  await node.run(`nft add rule ip filter FORWARD ${rule}`)
+  await node.run(`nft 'add rule ip filter FORWARD ${rule}'`)
   const list = async () => (await node.run('nft list chain ip filter FORWARD')).split('\n').map((line) => line.trim())
   const [foreign = ''] = (await list()).filter((line) => line.includes(GLOBEX) && !line.includes('counter'))
   expect(foreign).not.toBe('')

@@ -18,7 +18,9 @@ export default class CountReporter implements Reporter {
       return counted ? [`skipped: ${test.module.relativeModuleId}: ${test.fullName}: ${reason}`] : []
     })
     const again = tests
-      .filter((test) => test.result().state === 'passed' && (test.diagnostic()?.retryCount ?? 0) > 0)
+      .filter(
+        (test) => test.result().state === 'passed' && !test.options.fails && (test.diagnostic()?.retryCount ?? 0) > 0,
+      )
       .map((test) => `passed at the second try: ${test.module.relativeModuleId}: ${test.fullName}`)
     // A file that cannot be loaded, a hook that fails and an error that nobody caught belong to no test.
     const suites = modules.flatMap((module) => [module, ...module.children.allSuites()])
