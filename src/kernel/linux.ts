@@ -100,22 +100,12 @@ export const IFA_PROTO = 11
 
 // rtnetlink.h: routes
 export const RT_TABLE_UNSPEC = 0
-export const RT_TABLE_DEFAULT = 253
 export const RT_TABLE_MAIN = 254
-export const RT_TABLE_LOCAL = 255
-export const RTN_UNSPEC = 0
 export const RTN_UNICAST = 1
-export const RTN_LOCAL = 2
-export const RTN_BROADCAST = 3
-export const RTN_BLACKHOLE = 6
-export const RTN_UNREACHABLE = 7
 export const RTN_PROHIBIT = 8
-export const RTN_THROW = 9
 export const RT_SCOPE_UNIVERSE = 0
 export const RT_SCOPE_LINK = 253
-export const RT_SCOPE_HOST = 254
 export const RT_SCOPE_NOWHERE = 255
-export const RTPROT_UNSPEC = 0
 export const RTPROT_KERNEL = 2
 export const RTPROT_BOOT = 3
 export const RTPROT_STATIC = 4
@@ -141,12 +131,6 @@ export const NDA_PROBES = 4
 export const NDA_IFINDEX = 8
 export const NDA_PROTOCOL = 12
 export const NTF_PROXY = 0x08
-export const NUD_INCOMPLETE = 0x01
-export const NUD_REACHABLE = 0x02
-export const NUD_STALE = 0x04
-export const NUD_DELAY = 0x08
-export const NUD_PROBE = 0x10
-export const NUD_FAILED = 0x20
 export const NUD_NOARP = 0x40
 export const NUD_PERMANENT = 0x80
 

@@ -13,7 +13,7 @@ import {
   proxyKey,
   wantedBy,
 } from './grants.js'
-import type { NodeView } from './view.js'
+import { bridgeNames, type NodeView } from './view.js'
 
 export interface ArpChanges {
   readonly proxiesGone: readonly Neighbour[]
@@ -34,7 +34,7 @@ export interface Owner {
  */
 export function arpChanges(view: NodeView, conclusion: Conclusion, address: string, owner: Owner | null): ArpChanges {
   const { own, subnet } = conclusion
-  const bridges = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  const bridges = bridgeNames(view.links)
   const before = pairs(conclusion, address, undefined).filter((pair) => names(pair, address))
   const after = pairs(conclusion, address, owner)
   const related = wantedBy(before, subnet).proxies
@@ -56,7 +56,7 @@ export function arpChanges(view: NodeView, conclusion: Conclusion, address: stri
 
 /** The entries whose proxy or filter is not there. */
 export function missingEntries(view: NodeView, conclusion: Conclusion, wanted: readonly ArpEntry[]): ArpEntry[] {
-  const bridges = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  const bridges = bridgeNames(view.links)
   const { own, subnet } = conclusion
   const proxies = new Set(own.proxies.map(({ object, mine }) => proxyKey(bridges.get(object.index) ?? '', mine)))
   const filters = new Set(own.filters.map(({ object }) => filterKey(bridges.get(object.index) ?? '', object.handle)))

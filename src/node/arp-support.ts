@@ -7,7 +7,7 @@ import { replaceClsact } from '../kernel/tc.js'
 import { ingressKind, probeAction, probeClassifier } from '../kernel/tc-support.js'
 import { UsageError } from './errors.js'
 import type { ArpEntry } from './grants.js'
-import { readLists } from './read.js'
+import { readError, readLists } from './read.js'
 import type { NodeView } from './view.js'
 
 /** `wanted`: what the deploy would have to put on the bridges. @throws UsageError that names what stands in the way. */
@@ -44,6 +44,8 @@ async function missingModules(host: Host): Promise<string[]> {
       probeClassifier(index, ingress, ETH_P_ARP, 'flower'),
       probeAction('skbedit'),
     ])
+    // Anything else says nothing of the kernel.
+    if (clsact.error !== null && clsact.error.code !== 'ENOENT') throw readError('clsact', clsact.error)
     return [
       ...(clsact.error === null ? [] : ['sch_ingress']),
       ...(flower.error?.code === 'ENOENT' ? ['cls_flower'] : []),

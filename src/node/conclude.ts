@@ -12,7 +12,7 @@ import { ownBridgeProhibit, owned, ownFilter, ownHostRoute, ownProxy, ownWorkloa
 import type { Notice } from './plan.js'
 import type { Subnet } from './subnet.js'
 import { type OwnTables, ownTables } from './tables.js'
-import type { LinkReading, NodeView, OwnBridge } from './view.js'
+import { bridgeNames, type LinkReading, type NodeView, type OwnBridge } from './view.js'
 
 /** A workload that runs: its host veth, on one of the node's bridges. */
 export interface Live {
@@ -232,7 +232,7 @@ function unwanted(
     identities: ReadonlyMap<string, readonly Identity[]>
   },
 ): Pick<Conclusion, 'unwantedProxies' | 'unwantedFilters'> {
-  const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  const names = bridgeNames(view.links)
   const { proxies, filters } = wantedBy(known.pairs, known.subnet)
   const silent = known.seen.filter(({ address }) => !known.identities.has(address))
   const silentAddresses = new Set(silent.map(({ address }) => address))
@@ -252,7 +252,7 @@ function unwanted(
 
 /** What is in the wrong place for a live address, and half-made pairs: a deploy or stop of the address puts them right. */
 function misplaced(view: NodeView, own: Own, live: ReadonlyMap<string, Live>): Notice[] {
-  const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  const names = bridgeNames(view.links)
   const notices: Notice[] = []
   for (const { object, mine } of own.hostRoutes) {
     const bridge = live.get(mine)?.bridge.link

@@ -20,6 +20,11 @@ export const MESH_PRIORITIES = [1203, 1204] as const
 /** Comments of the two generations of an isolation rule; the first exists only while a deploy runs. */
 export const GENERATION_TAGS = ['yah-isolation-a', 'yah-isolation-b'] as const
 
+/** Whether a generation's tag is among the words of a rule. Not yet that it is the rule's comment. */
+export function hasTag(words: readonly string[]): boolean {
+  return GENERATION_TAGS.some((tag) => words.includes(tag))
+}
+
 /** The pref of the tc filter that lets a granted pair's ARP requests through. */
 export const GRANT_FILTER_PREF = 895
 

@@ -4,7 +4,7 @@
  */
 import { ruleKey } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule } from '../kernel/iptables/save.js'
-import { GENERATION_TAGS, grantChain, identityChain } from './contract.js'
+import { GENERATION_TAGS, grantChain, hasTag, identityChain } from './contract.js'
 import { admitRules, type Identity, identityRule, jumpRules, replyRule } from './grants.js'
 import { acceptRules, isolationRules, type TableRule } from './isolation.js'
 import type { ContainerNet } from './net.js'
@@ -92,7 +92,7 @@ function once(
 const aboveOthers = (above: readonly SavedRule[]): boolean => above.every(isOurMark)
 
 function isOurMark({ words }: SavedRule): boolean {
-  return GENERATION_TAGS.some((tag) => words.includes(tag)) || words.at(-1)?.startsWith(identityChain('')) === true
+  return hasTag(words) || words.at(-1)?.startsWith(identityChain('')) === true
 }
 
 /** Every identity mark is set before a grant reads it. */

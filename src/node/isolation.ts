@@ -2,6 +2,8 @@
  * What a tenant bridge carries besides its address: ONE description, read by whoever asserts it and by the sweep that
  * withdraws it, so that a rule cannot be added in a form that nobody knows how to remove.
  */
+
+import { type Rule, wholeRule } from '../kernel/rtnetlink/rule.js'
 import {
   GENERATION_TAGS,
   GRANT_MARK,
@@ -113,6 +115,11 @@ function meshProhibit(bridge: string): Prohibit {
 /** What keeps the singleton tenant from a tenant's workload. */
 export function workloadProhibit(nodeBridge: string, address: string): Prohibit {
   return { priorities: [WORKLOAD_PRIORITY], iif: nodeBridge, destination: address, prefix: 32, mask: GRANT_MARK }
+}
+
+/** A prohibit at one of its priorities, with all that it leaves open. */
+export function prohibitRule({ iif, destination, prefix, mask }: Prohibit, priority: number): Rule {
+  return wholeRule({ priority, action: 'prohibit', iif, destination, destinationPrefix: prefix, mask })
 }
 
 /** A prohibit at one of its priorities, as `ip rule` takes it. */

@@ -8,7 +8,7 @@ import type { Route } from '../kernel/rtnetlink/route.js'
 import type { Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
 import { GRANT_FILTER_PREF, GRANT_MARK, grantFilterHandle } from './contract.js'
-import { bridgeProhibits, type Prohibit, workloadProhibit } from './isolation.js'
+import { bridgeProhibits, type Prohibit, prohibitRule, workloadProhibit } from './isolation.js'
 import type { ContainerNet } from './net.js'
 import type { Subnet } from './subnet.js'
 
@@ -59,40 +59,16 @@ export function ownBridgeProhibit(rule: Rule, net: ContainerNet, subnet: Subnet)
   return differences.includes(null) ? { mine: rule.iif } : foreign(differences.join(', '))
 }
 
-/** Selectors that a prohibit of ours leaves open; a field that is not named here or in `differenceFrom` says nothing of them. */
-const OPEN: Partial<Rule> = {
-  action: 'prohibit',
-  table: 0,
-  sourcePrefix: 0,
-  tos: 0,
-  oif: '',
-  mark: 0,
-  invert: false,
-  protocol: 0,
-  suppressPrefixLength: -1,
-  suppressGroup: -1,
-  tunnelId: 0n,
-  l3mdev: false,
-  uidRange: null,
-  ipProtocol: 0,
-  sourcePorts: null,
-  destinationPorts: null,
-  goto: 0,
-  realms: 0,
-}
+/** Not compared: what the kernel alone knows of a rule, and a source, which says nothing without its prefix. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['flags', 'iifDetached', 'oifDetached', 'source', 'unknown'])
 
 /** The first thing in which a rule is not exactly that prohibit, and nothing besides; null when it is. */
 function differenceFrom(prohibit: Prohibit, rule: Rule): string | null {
   if (!prohibit.priorities.includes(rule.priority)) return `priority ${rule.priority}`
-  const selectors: Partial<Rule> = {
-    ...OPEN,
-    iif: prohibit.iif,
-    destination: prohibit.destination,
-    destinationPrefix: prohibit.prefix,
-    mask: prohibit.mask,
-  }
-  for (const [name, value] of Object.entries(selectors)) {
-    if (rule[name as keyof Rule] !== value) return `${name} ${String(rule[name as keyof Rule])}`
+  const { action, ...selectors } = prohibitRule(prohibit, rule.priority)
+  for (const [name, value] of Object.entries({ action, ...selectors })) {
+    const found = rule[name as keyof Rule]
+    if (!LEFT_OUT.has(name) && found !== value) return `${name} ${String(found)}`
   }
   return rule.unknown.length > 0 ? `attribute ${rule.unknown[0]?.type}` : null
 }

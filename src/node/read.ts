@@ -93,7 +93,8 @@ const CODES: Readonly<Record<string, ReadErrorCode>> = {
   EACCES: 'PRIVILEGE',
 }
 
-function readError(read: string, error: NetlinkError): ReadError {
+/** A read that the kernel refused, or that did not come to its end. */
+export function readError(read: string, error: NetlinkError): ReadError {
   const code = CODES[error.code] ?? 'FAILED'
   const hint = code === 'PRIVILEGE' ? PRIVILEGE_HINT : code === 'TIMEOUT' ? 'wait longer with --timeout' : undefined
   const reason = error.message.startsWith(`${read}: `) ? error.message.slice(read.length + 2) : error.message

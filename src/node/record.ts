@@ -5,11 +5,11 @@
 import { open } from 'node:fs/promises'
 import { quoteWord } from '../kernel/iptables/words.js'
 import { RTPROT_BOOT } from '../kernel/linux.js'
-import { GENERATION_TAGS } from './contract.js'
+import { hasTag } from './contract.js'
 import { describeRoute, describeRule, shellQuote } from './describe.js'
 import { UsageError } from './errors.js'
 import type { Plan, RestoreStep, Step } from './plan.js'
-import type { NodeView } from './view.js'
+import { bridgeNames, type NodeView } from './view.js'
 
 /** Where removals are recorded: nothing is removed that was not written here first. */
 export interface Recorder {
@@ -50,7 +50,7 @@ function unwritable(path: string, { code, message }: NodeJS.ErrnoException): Usa
 /** The script for one plan, in the order in which things have to come back. Neighbours come back by themselves. */
 export function undoScript(view: NodeView, plan: Plan): string {
   const steps = plan.steps.filter(({ held }) => held === null)
-  const names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+  const names = bridgeNames(view.links)
   const lines = [
     '#!/bin/sh',
     `# What netsweep removed from ${plan.subnet}${view.net.netns ? ` in network namespace ${JSON.stringify(view.net.netns)}` : ''}, to be put back.`,
@@ -139,5 +139,5 @@ function restores(steps: readonly RestoreStep[]): string[] {
 /** Tagged rules and the jumps to identity chains are inserted, everything else is appended (docs/node-state.md). */
 function standsAtTop({ words }: { words: readonly string[] }): boolean {
   const target = words[words.indexOf('-j') + 1] ?? ''
-  return GENERATION_TAGS.some((tag) => words.includes(tag)) || target.startsWith('yah-id-')
+  return hasTag(words) || target.startsWith('yah-id-')
 }

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { cidrContains, parseCidr, parseIpv4 } from '../kernel/ipv4.js'
 import { MESH_POOL, namespaceName } from './contract.js'
-import type { Site } from './deploy.js'
 import type { Notice } from './plan.js'
+import type { Site } from './site.js'
 
 /** What a process in the namespace finds as /etc/resolv.conf (ip-netns(8)): its own file, or else the node's. */
 export async function resolverNotice({ isolated, workload }: Site): Promise<Notice[]> {

@@ -1,164 +1,123 @@
-/** What is there where a workload is to be wired, or was: its bridge, its host veth, its namespace. Reads, and changes nothing. */
-import type { Host, OpenNamespace } from '../kernel/host.js'
+/** A workload, what is there where it is to be wired, and what forbids it. Reads, and changes nothing. */
+import type { Host } from '../kernel/host.js'
 import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
-import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
-import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
-import { allLinks, type Link, linkByIndex, linkByName } from '../kernel/rtnetlink/link.js'
-import { namespaceId } from '../kernel/rtnetlink/namespace-id.js'
-import { type Route, routes } from '../kernel/rtnetlink/route.js'
-import type { Live } from './conclude.js'
-import { hostVethName, hostVethOctet, namespaceName, peerVethName, workloadOctets } from './contract.js'
+import { arpChanges, missingEntries, type Owner } from './arp-path.js'
+import { checkArpPath } from './arp-support.js'
+import { type Conclusion, conclude } from './conclude.js'
+import {
+  type HostEnds,
+  type Inside,
+  readHostEnds,
+  readInside,
+  strangerEnds,
+  strangerInside,
+  writingBackend,
+} from './ends.js'
+import { UsageError } from './errors.js'
+import type { Identity } from './grants.js'
 import type { ContainerNet } from './net.js'
-import { freshly, readLists } from './read.js'
 import type { Subnet } from './subnet.js'
-import { ownTables } from './tables.js'
-import type { NodeView } from './view.js'
+import { recoverSubnet } from './subnet-recovery.js'
+import { type NodeView, readNode } from './view.js'
+import type { Workload } from './workload.js'
 
-/** The inside of a workload's namespace. */
-export interface Inside {
-  readonly name: string
-  readonly opened: OpenNamespace
-  readonly links: readonly Link[]
-  /**
-   * eth0, when there is one, or what an older deploy that was killed did not get to name so; its addresses, and the routes
-   * out of it.
-   */
-  readonly eth0: Link | null
-  readonly addresses: readonly Address[]
-  readonly routes: readonly Route[]
-  /** eth0's other end, when it is in the host's namespace. */
-  readonly hostEnd: Link | null
-  /** The host veth that is eth0's other end and hangs on one of the node's bridges: the workload runs. */
-  readonly live: Live | null
+/** A workload, and what is there where it is to be wired. */
+export interface Site {
+  readonly net: ContainerNet
+  readonly workload: Workload
+  readonly octet: number
+  readonly bridge: string
+  /** Whether the workload is a tenant's and not the singleton's. */
+  readonly isolated: boolean
+  readonly owner: Owner
+  readonly subnet: Subnet
+  readonly view: NodeView
+  readonly conclusion: Conclusion
+  readonly ends: HostEnds
+  /** Null when there is no namespace of its name. */
+  readonly inside: Inside | null
+  readonly tables: { readonly backend: Backend; readonly save: Save }
 }
 
-/** Opens and reads the namespace that a workload's name stands for. Null when there is none. The caller closes it. */
-export async function readInside(
-  host: Host,
-  live: ReadonlyMap<string, Live>,
-  workload: string,
-  signal?: AbortSignal,
-): Promise<Inside | null> {
-  const name = namespaceName(workload)
-  const opened = await host.openNamespace(name)
-  if (opened === null) return null
-  try {
-    const read = await freshly(async () => {
-      const [links] = await readLists(opened.host, [allLinks()], { signal })
-      const eth0 = links.find((link) => link.name === 'eth0') ?? links.find(isUnnamedPeer) ?? null
-      if (eth0 === null) return { links, eth0, addresses: [], routes: [] }
-      const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST, device: eth0.index }
-      const [addresses, out] = await readLists(opened.host, [addressesOf(eth0.index), routes(main)], {
-        signal,
-        empty: ['ENOENT'],
-        gone: ['ENODEV'],
-      })
-      return { links, eth0, addresses, routes: out }
-    }, signal)
-    const hostEnd = read.eth0 === null ? null : await readHostEnd(host, opened, read.eth0, signal)
-    const found = [...live.values()].find(({ veth }) => veth.index === hostEnd?.index)
-    return { name, opened, ...read, hostEnd, live: found ?? null }
-  } catch (error) {
-    opened.host.close()
-    throw error
+/** @throws ReadError; UsageError for an address of another node's. */
+export async function readSite(host: Host, net: ContainerNet, workload: Workload, signal?: AbortSignal): Promise<Site> {
+  const view = await readNode(host, net, { signal })
+  const subnet = recoverSubnet(view) ?? net.subnetOf(workload.address)
+  const octet = subnet?.workloadOctet(workload.address) ?? null
+  if (subnet === null || octet === null)
+    throw new UsageError('address', `${workload.address} is not in this node's ${subnet}`, 'is it another node’s?')
+  const conclusion = conclude(view, subnet)
+  const identify = (identity: string): Identity => ({
+    bridge: net.tenantBridge(identity.slice(0, identity.indexOf('/'))),
+    mark: net.identityMark(identity),
+  })
+  const identity = identify(workload.identity)
+  const { bridge } = identity
+  const ends = await readHostEnds(host, octet, bridge, signal)
+  const inside = await readInside(host, conclusion.live, workload.workload, signal)
+  const admitted = workload.allow.map(identify)
+  return {
+    net,
+    workload,
+    octet,
+    bridge,
+    isolated: bridge !== net.bridge,
+    owner: { identity, admitted },
+    subnet,
+    view,
+    conclusion,
+    ends,
+    inside,
+    tables: writingBackend(net, view, subnet),
   }
 }
 
-function isUnnamedPeer({ name, kind }: Link): boolean {
-  return kind === 'veth' && workloadOctets().some((octet) => name === peerVethName(octet))
+/** Refuses, before anything is changed, what would take somebody else's. @throws UsageError */
+export async function checkSite(host: Host, site: Site): Promise<void> {
+  const { workload, view, ends, inside, bridge } = site
+  if (ends.bridge !== null && !(ends.bridge.kind === 'bridge' && ends.bridge.name === bridge))
+    throw new UsageError(
+      'tenant',
+      `${bridge} is somebody else's: a link of kind ${ends.bridge.kind || 'none'}, ${ends.bridge.name}`,
+    )
+  const stranger = strangerEnds(ends, view)
+  if (stranger !== null) {
+    // Somebody took its bridge away.
+    const isOwn = ends.veth !== null && inside?.hostEnd?.index === ends.veth.index
+    const hint = isOwn ? `it is ${workload.workload}'s own, so: netsweep stop ${workload.workload}` : undefined
+    throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`, hint)
+  }
+  if (inside !== null) checkNamespace(site, inside)
+  const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
+  await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
 }
 
-/** The other end of eth0, when it is in the host's namespace: an index says nothing without the namespace that it counts in. */
-async function readHostEnd(
-  host: Host,
-  opened: OpenNamespace,
-  eth0: Link,
-  signal: AbortSignal | undefined,
-): Promise<Link | null> {
-  if (eth0.kind !== 'veth' || eth0.peerIndex === 0) return null
-  const [[id = -1]] = await readLists(host, [namespaceId(opened.descriptor)], { signal })
-  const [[end]] = await readLists(host, [linkByIndex(eth0.peerIndex)], { signal, absent: ['ENODEV'] })
-  const isPair = end !== undefined && end.kind === 'veth' && end.peerIndex === eth0.index && end.peerNamespace === id
-  return isPair && id !== -1 ? end : null
+function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): void {
+  const refuse = (reason: string): never => {
+    throw new UsageError(
+      'workload',
+      `namespace ${inside.name} is somebody else's: ${reason}`,
+      'choose another name, or remove it',
+    )
+  }
+  const stranger = strangerInside(inside)
+  if (stranger !== null) refuse(stranger)
+  const { live } = inside
+  if (live === null) return
+  const own = conclusion.own.tables.chains.filter(({ address }) => address === live.address)
+  const identities = own.flatMap(({ identities }) => identities)
+  const isSame = identities.some(({ bridge, mark }) => bridge === owner.identity.bridge && mark === owner.identity.mark)
+  if (identities.length > 0 && !isSame) refuse(`a workload of another identity runs there at ${live.address}`)
+  if (identities.length === 0 && live.address !== workload.address) refuse(`a workload runs there at ${live.address}`)
 }
 
-/** What a kernel puts into every namespace, down, unless net.core.fb_tunnels_only_for_init_net says otherwise. */
-const FALLBACK_TUNNELS: ReadonlySet<string> = new Set([
-  'tunl0',
-  'gre0',
-  'gretap0',
-  'erspan0',
-  'ip_vti0',
-  'ip6_vti0',
-  'sit0',
-  'ip6tnl0',
-  'ip6gre0',
-])
-
-/**
- * Why a namespace was not made for a workload; null when it may have been: it holds no more than its loopback, and an eth0
- * whose other end is a host veth.
- */
-export function strangerInside({ links, eth0, hostEnd, live }: Inside): string | null {
-  const other = links.find((link) => !isUsual(link, eth0))
-  if (other !== undefined) return `it holds link ${other.name}`
-  if (eth0 === null || live !== null) return null
-  if (eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
-  if (hostEnd === null) return 'the other end of its eth0 is not in this network namespace'
-  // Of a host veth that hangs on nothing, somebody took the bridge away.
-  if (hostVethOctet(hostEnd.name) !== null && hostEnd.master === 0) return null
-  return `the other end of its eth0 is ${hostEnd.name}, on none of this node's bridges`
-}
-
-function isUsual({ name, up }: Link, eth0: Link | null): boolean {
-  return name === 'lo' || name === eth0?.name || (FALLBACK_TUNNELS.has(name) && !up)
-}
-
-/** The links that bear the names of an address's veth pair, and the one that answers to its bridge's. */
-export interface HostEnds {
-  readonly bridge: Link | null
-  readonly veth: Link | null
-  readonly peer: Link | null
-}
-
-export async function readHostEnds(host: Host, octet: number, bridge: string, signal?: AbortSignal): Promise<HostEnds> {
-  const names = [hostVethName(octet), peerVethName(octet), bridge]
-  const found = await readLists(
-    host,
-    names.map((name) => linkByName(name)),
-    { signal, absent: ['ENODEV'] },
+/** Whether the workload runs already, under this identity and in its namespace: then what is right stays. */
+export function isWired({ workload, owner, bridge, conclusion, inside }: Site): boolean {
+  if (inside?.live?.address !== workload.address || inside.live.bridge.link.name !== bridge) return false
+  if (inside.eth0?.name !== 'eth0') return false
+  const chains = conclusion.own.tables.chains.filter(({ address }) => address === workload.address)
+  return chains.every(({ identities }) =>
+    identities.every(({ mark, bridge }) => mark === owner.identity.mark && bridge === owner.identity.bridge),
   )
-  // The kernel answers to alternative names too.
-  const [veth = null, peer = null] = names.map((name, i) => found[i]?.find((link) => link.name === name) ?? null)
-  return { veth, peer, bridge: found[2]?.[0] ?? null }
-}
-
-/**
- * Why the names `veth<n>` and `vethc<n>` are somebody else's; null when they are free or ours: on one of the node's bridges, or
- * the pair that an interrupted deploy leaves, which hangs on nothing.
- */
-export function strangerEnds({ veth, peer }: Pick<HostEnds, 'veth' | 'peer'>, view: NodeView): string | null {
-  const isPair = veth !== null && peer !== null && veth.peerNamespace === -1 && veth.peerIndex === peer.index
-  const isOurs = veth !== null && view.links.bridges.some(({ link }) => link.index === veth.master)
-  if (veth !== null && veth.kind !== 'veth')
-    return `${veth.name} is somebody else's: a link of kind ${veth.kind || 'none'}`
-  if (veth !== null && !isOurs && !(isPair && veth.master === 0))
-    return `${veth.name} is somebody else's: it is on none of this node's bridges`
-  if (peer !== null && !(isPair && peer.master === 0))
-    return `${peer.name} is somebody else's: it is no end of a pair that an interrupted deploy left`
-  return null
-}
-
-/** Which back end a deploy writes to: the one that holds this project's state; nft when both do, or none. */
-export function writingBackend(net: ContainerNet, view: NodeView, subnet: Subnet): { backend: Backend; save: Save } {
-  const empty: Save = { tables: new Map(), incompatible: [] }
-  const holds = (backend: Backend): boolean => {
-    const save = view.iptables.get(backend)
-    if (save === undefined) return false
-    const { chains, rules } = ownTables(new Map([[backend, save]]), net, subnet)
-    return chains.length + rules.length > 0
-  }
-  const backend = net.iptables === 'auto' ? (holds('legacy') && !holds('nft') ? 'legacy' : 'nft') : net.iptables
-  return { backend, save: view.iptables.get(backend) ?? empty }
 }

@@ -11,7 +11,7 @@ import { type Conclusion, isGateway } from './conclude.js'
 import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote } from './describe.js'
 import type { Notice, Plan, RestoreStep, Step } from './plan.js'
 import type { AddressChains, BridgeRule } from './tables.js'
-import type { NodeView } from './view.js'
+import { bridgeNames, type NodeView } from './view.js'
 
 /** Whose leftover a step is, and why it goes. */
 type About = Pick<Step, 'reason' | 'bridges' | 'addresses' | 'held'>
@@ -55,7 +55,7 @@ class Sweep {
     this.#dead = new Set(conclusion.dead.map(({ link }) => link.name))
     this.#detached = new Set(conclusion.detached)
     this.#disguised = new Set([...(view.confirmed?.disguised ?? [])].map(disguiseKey))
-    this.#names = new Map(view.links.bridges.map(({ link }) => [link.index, link.name]))
+    this.#names = bridgeNames(view.links)
   }
 
   filters(): Step[] {

@@ -2,7 +2,7 @@
 import { parseRule, ruleKey } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
-import { chainAddress, GENERATION_TAGS, identityChain } from './contract.js'
+import { chainAddress, hasTag, identityChain } from './contract.js'
 import { admittedBy, type Identity, identitiesOf, jumpRules } from './grants.js'
 import { acceptRules, isolationRules, meshReplyRules } from './isolation.js'
 import type { ContainerNet } from './net.js'
@@ -79,7 +79,7 @@ class RuleForms {
   /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
   bridgeOf(table: string, chain: string, { words }: SavedRule): string | null | undefined {
     // A rule of ours has a tag, or is an ACCEPT of four words; anything else is not looked at closer.
-    if (words.length !== 4 && !GENERATION_TAGS.some((tag) => words.includes(tag))) return undefined
+    if (words.length !== 4 && !hasTag(words)) return undefined
     const form = formOf({ table, chain, words })
     if (this.#shared.has(form)) return null
     return words.find((word) => this.net.isTenantBridge(word) && this.#formsOf(word).has(form))
@@ -161,7 +161,7 @@ export function subnetsNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNe
     for (const { name, policy } of tables.get('mangle')?.chains.values() ?? [])
       if (policy === null) note(chainAddress(name))
     for (const { rule } of candidates(tables)) {
-      if (!GENERATION_TAGS.some((tag) => rule.words.includes(tag))) continue
+      if (!hasTag(rule.words)) continue
       for (const word of rule.words) note(/^([0-9.]+)\/24$/.exec(word)?.[1])
     }
   }

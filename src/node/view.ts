@@ -39,6 +39,11 @@ export interface LinkReading {
   readonly taken: ReadonlySet<string>
 }
 
+/** The names of the node's own bridges, by index. */
+export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): ReadonlyMap<number, string> {
+  return new Map(bridges.map(({ link }) => [link.index, link.name]))
+}
+
 export interface NodeView {
   readonly net: ContainerNet
   readonly links: LinkReading

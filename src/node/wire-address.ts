@@ -7,11 +7,11 @@ import { deleteRoute, replaceRoute, routeTakenFirst } from '../kernel/rtnetlink/
 import { deleteFilter, replaceClsact, replaceGrantFilter } from '../kernel/tc.js'
 import { arpChanges, missingEntries } from './arp-path.js'
 import { GRANT_FILTER_PREF, GRANT_MARK } from './contract.js'
-import type { Site } from './deploy.js'
 import { addressCommands } from './desired-tables.js'
 import { arpHandle } from './grants.js'
 import { workloadProhibit } from './isolation.js'
 import { readLists } from './read.js'
+import type { Site } from './site.js'
 import { addProhibit, deleteRules } from './wire-bridge.js'
 import type { Writer } from './writer.js'
 

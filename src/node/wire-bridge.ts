@@ -2,14 +2,16 @@
 import type { Backend } from '../kernel/iptables/tools.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
-import { addRule, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { ruleInTheWay } from '../kernel/rtnetlink/rule-match.js'
 import { isGateway } from './conclude.js'
-import type { Site } from './deploy.js'
+import { describeRule } from './describe.js'
 import { bridgeCommands } from './desired-tables.js'
 import { WiringError } from './errors.js'
-import { bridgeProhibits, describeProhibit, natRule, type Prohibit } from './isolation.js'
+import { bridgeProhibits, describeProhibit, natRule, type Prohibit, prohibitRule } from './isolation.js'
 import { ownBridgeProhibit } from './ownership.js'
 import { readLists } from './read.js'
+import type { Site } from './site.js'
 import type { Subnet } from './subnet.js'
 import type { Progress } from './undo.js'
 import type { NodeView } from './view.js'
@@ -79,10 +81,20 @@ function isOneOf(rule: Rule, prohibit: Prohibit, view: NodeView, subnet: Subnet)
   return 'mine' in ownBridgeProhibit(rule, view.net, subnet)
 }
 
+/** @throws WiringError; when the kernel takes another rule for this one, it names that. */
 export async function addProhibit(writer: Writer, prohibit: Prohibit, priority: number): Promise<void> {
-  const { iif, destination, prefix, mask } = prohibit
-  const rule = { priority, action: 'prohibit' as const, iif, destination, destinationPrefix: prefix, mask }
-  await writer.requests([addRule(rule, `add rule ${describeProhibit(prohibit, priority)}`)])
+  const rule = prohibitRule(prohibit, priority)
+  const what = `add rule ${describeProhibit(prohibit, priority)}`
+  try {
+    await writer.requests([addRule(rule, what)])
+  } catch (error) {
+    if (!(error instanceof WiringError && error.code === 'EEXIST')) throw error
+    const [rules] = await readLists(writer.host, [allRules()], { signal: writer.signal })
+    const other = ruleInTheWay(rules, rule)
+    if (other === undefined) throw error
+    const reason = `the kernel takes another rule for it, to be removed first: ip rule del ${describeRule(other)}`
+    throw new WiringError({ object: what, code: error.code, reason, cause: error })
+  }
 }
 
 /** Deletes rules of ours; one before which the kernel would take somebody else's stays. */

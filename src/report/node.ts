@@ -5,7 +5,7 @@ import { isGateway } from '../node/conclude.js'
 import { hostVethOctet } from '../node/contract.js'
 import type { Notice } from '../node/plan.js'
 import type { Decision } from '../node/reconcile.js'
-import type { OwnBridge } from '../node/view.js'
+import { bridgeNames, type OwnBridge } from '../node/view.js'
 
 export interface NodeReport {
   /** The node's `/24`; null when no bridge carries a gateway in the range, and then nothing is concluded. */
@@ -127,7 +127,7 @@ class Reporter {
     readonly decision: Decision,
     readonly namespaces: ReadonlyMap<number, string>,
   ) {
-    this.#names = new Map(decision.view.links.bridges.map(({ link }) => [link.index, link.name]))
+    this.#names = bridgeNames(decision.view.links)
   }
 
   name(index: number): string {

@@ -2,7 +2,9 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'
 import { openHost } from '../../src/kernel/linux-host.js'
-import { namespaceIdOf, processesIn } from '../../src/kernel/netns.js'
+import { ask } from '../../src/kernel/netlink/ask.js'
+import { processesIn } from '../../src/kernel/netns.js'
+import { namespaceId } from '../../src/kernel/rtnetlink/namespace-id.js'
 import { firstLine, TestNode } from '../support/node.js'
 
 let node: TestNode
@@ -44,15 +46,20 @@ test('those of our own are among them, those elsewhere are not', async () => {
 
 test('the id that a namespace has given to another, and none', async () => {
   await node.run('ip netns add near; ip netns add far; ip netns set near 7')
+  const ofDescriptor = async (descriptor: number) => {
+    const [{ items, error }] = await ask(host, [namespaceId(descriptor)])
+    if (error !== null) throw error
+    return items[0]
+  }
   const idOf = async (name: string) => {
     const descriptor = openSync(`/proc/${node.pid}/root/run/netns/${name}`, 'r')
     try {
-      return await namespaceIdOf(host, descriptor)
+      return await ofDescriptor(descriptor)
     } finally {
       closeSync(descriptor)
     }
   }
   expect(await idOf('near')).toBe(7)
   expect(await idOf('far')).toBe(-1)
-  await expect(namespaceIdOf(host, 99_999)).rejects.toMatchObject({ name: 'NetlinkError', code: 'EBADF' })
+  await expect(ofDescriptor(99_999)).rejects.toMatchObject({ name: 'NetlinkError', code: 'EBADF' })
 })

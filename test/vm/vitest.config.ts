@@ -16,6 +16,7 @@ export default defineConfig({
       'test/rtnetlink/{change,live,loose,namespace-id}.test.ts',
     ],
     maxWorkers: 1,
+    maxConcurrency: 1,
     testTimeout: SLOW,
     hookTimeout: SLOW,
   },
