@@ -1,4 +1,8 @@
-/** Network namespaces, against ip-netns(8). */
+/**
+ * Network namespaces, against ip-netns(8).
+ *
+ * @module-tag guest
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, fstatSync, mkdirSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'

@@ -1,4 +1,8 @@
-/** Against the kernel of this machine, each in a network namespace of its own; ip(8) says what should come out. */
+/**
+ * Against the kernel of this machine, each in a network namespace of its own; ip(8) says what should come out.
+ *
+ * @module-tag guest
+ */
 import { closeSync, openSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'
