@@ -1,5 +1,4 @@
 /** A workload's veth pair, and the inside of its namespace. */
-import { RT_TABLE_MAIN } from '../kernel/linux.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createVeth, type Link } from '../kernel/rtnetlink/link.js'
 import { type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
@@ -49,7 +48,7 @@ export async function wireInside(writer: Writer, site: Site): Promise<void> {
     if (!eth0.up || !routes.some((route) => isDefault(route, subnet.gateway)))
       changes.push(
         replaceRoute(
-          { destination: '0.0.0.0', prefix: 0, table: RT_TABLE_MAIN, gateway: subnet.gateway },
+          { destination: '0.0.0.0', prefix: 0, gateway: subnet.gateway },
           within(`add default route via ${subnet.gateway}`),
         ),
       )
