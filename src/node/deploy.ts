@@ -10,6 +10,7 @@ import { WiringError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Notice } from './plan.js'
+import { checkNamespacePrivilege } from './privilege.js'
 import { resolverNotice } from './resolver.js'
 import { checkSite, isWired, readSite, type Site } from './site.js'
 import { type Progress, undo } from './undo.js'
@@ -53,6 +54,7 @@ export async function deploy(
   const started = performance.now()
   lock.assertGuards(net)
   const workload = checkWorkload(net, description)
+  await checkNamespacePrivilege()
   const site = await readSite(lock.host, net, workload, options.signal)
   const writer = new Writer(lock.host, options.signal)
   try {
@@ -92,6 +94,7 @@ async function wire(writer: Writer, site: Site): Promise<void> {
       object: `deploy ${site.workload.workload}`,
       code,
       reason: `${message}; ${end}`,
+      hint: error instanceof WiringError ? error.hint : undefined,
       cause: error,
     })
   }
