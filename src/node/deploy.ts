@@ -69,7 +69,7 @@ export async function deploy(
       veth: hostVethName(site.octet),
       namespace: namespaceName(workload.workload),
       changes: writer.done,
-      notices,
+      notices: [...notices, ...writer.notices],
       elapsedMs: Math.round((performance.now() - started) * 10) / 10,
     }
   } finally {

@@ -8,11 +8,14 @@ import type { Request } from '../kernel/netlink/request.js'
 import { writeSysctl } from '../kernel/sysctl.js'
 import type { Commands } from './desired-tables.js'
 import { WiringError } from './errors.js'
+import type { Notice } from './plan.js'
 import { SYSTEM_HINT } from './privilege.js'
 
 export class Writer {
   /** What was changed, in order, in a person's words. */
   readonly done: string[] = []
+  /** What stays on purpose, or went with it. */
+  readonly notices: Notice[] = []
 
   constructor(
     readonly host: Host,
