@@ -26,7 +26,10 @@ export async function wireBridge(writer: Writer, site: Site, progress: Progress)
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 
   const before = view.links.bridges.find(({ link }) => link.name === bridge)
-  if (before === undefined) await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+  if (before === undefined) {
+    await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+    progress.madeBridge = true
+  }
   const link = before?.link ?? (await linkNamed(writer, bridge))
   await writer.sysctl(['net', 'ipv4', 'ip_forward'], '1')
   if (isTenant) {
