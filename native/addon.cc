@@ -23,6 +23,7 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("scratchNamespace", scratchNamespace);
   add("createNamespace", createNamespace);
   add("deleteNamespace", deleteNamespace);
+  add("deletePlaceholder", deletePlaceholder);
   add("listNamespaces", listNamespaces);
   add("readFileIn", readFileIn);
   add("writeFileIn", writeFileIn);

@@ -120,6 +120,14 @@ Napi::Value deleteNamespace(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value deletePlaceholder(const Napi::CallbackInfo& info) {
+  return rejecting(info.Env(), [&] {
+    return Environment::run(info.Env(), [name = nameArgument(info[0])]() -> ToValue {
+      return [was = deletePlaceholder(name)](Napi::Env env) { return Napi::Boolean::New(env, was); };
+    });
+  });
+}
+
 Napi::Value listNamespaces(const Napi::CallbackInfo& info) {
   return Environment::run(info.Env(), []() -> ToValue {
     return [names = listNamed()](Napi::Env env) {

@@ -18,6 +18,7 @@ Napi::Value scratchNamespace(const Napi::CallbackInfo& info);
 Napi::Value closeNamespace(const Napi::CallbackInfo& info);
 Napi::Value createNamespace(const Napi::CallbackInfo& info);
 Napi::Value deleteNamespace(const Napi::CallbackInfo& info);
+Napi::Value deletePlaceholder(const Napi::CallbackInfo& info);
 Napi::Value listNamespaces(const Napi::CallbackInfo& info);
 Napi::Value readFileIn(const Napi::CallbackInfo& info);
 Napi::Value writeFileIn(const Napi::CallbackInfo& info);

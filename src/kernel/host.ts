@@ -87,11 +87,19 @@ export interface Host {
    * `Link.peerNamespace` refers to. Of two names of one namespace, the first.
    */
   namespaceNames(options?: CallOptions): Promise<ReadonlyMap<number, string>>
-  /** Makes a network namespace of that name. Rejects with `code` EEXIST when the name is taken. */
+  /** Makes a network namespace of that name, on a placeholder too. Rejects with `code` EEXIST when the name is taken. */
   createNamespace(name: string): Promise<void>
   /** Removes the name. Rejects with `code` ENOENT when there is none; the namespace lives on while somebody holds it. */
   deleteNamespace(name: string): Promise<void>
-  /** Opens the network namespace of that name, its calls limited like this host's. Null when there is none. */
+  /**
+   * Removes the empty file that is left at that name by whoever was killed while he made a namespace: nothing is mounted on
+   * it. False when there is none such.
+   */
+  deletePlaceholder(name: string): Promise<boolean>
+  /**
+   * Opens the network namespace of that name, its calls limited like this host's. Null when there is none. Rejects without a
+   * `code` when what bears the name is no network namespace.
+   */
   openNamespace(name: string): Promise<OpenNamespace | null>
   /** Makes a network namespace of no name, to try things in: it is gone when its host is closed. */
   scratchNamespace(): Promise<OpenNamespace>

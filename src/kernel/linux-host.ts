@@ -45,6 +45,9 @@ async function hostOf(descriptor: number, options: HostOptions): Promise<OpenNam
   }
 }
 
+/** Of a name below /run/netns: gone meanwhile, or a file of another kind, or one that is kept from us. */
+const NO_NAMESPACE: ReadonlySet<string> = new Set(['ENOENT', 'EACCES', 'ELOOP', 'ENXIO'])
+
 /**
  * Where the addon has nothing to enter. To enter a network namespace takes CAP_SYS_ADMIN, even the one that one is in:
  * who has CAP_NET_ADMIN alone works in his own.
@@ -134,6 +137,10 @@ class LinuxHost implements Host {
     await coded(native().deleteNamespace(name))
   }
 
+  async deletePlaceholder(name: string): Promise<boolean> {
+    return coded(native().deletePlaceholder(name))
+  }
+
   async openNamespace(name: string): Promise<OpenNamespace | null> {
     try {
       return await openLinuxHost({ netns: name, timeoutMs: this.timeoutMs })
@@ -167,14 +174,16 @@ class LinuxHost implements Host {
     return this.#netfilter
   }
 
-  /** -1 when this namespace has given it none, and for a name that leads to no namespace: it may be gone by now. */
+  /** -1 when this namespace has given it none, and for a name that leads to no namespace that we may see. */
   async #idOf(name: string, options: CallOptions): Promise<number> {
-    const descriptor = await native()
-      .openNamespace(name)
-      .catch(() => null)
+    const descriptor = await coded(native().openNamespace(name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === undefined || NO_NAMESPACE.has(error.code)) return null
+      throw error
+    })
     if (descriptor === null) return -1
     try {
-      const [{ items }] = await ask(this, [namespaceId(descriptor)], options)
+      const [{ items, error }] = await ask(this, [namespaceId(descriptor)], options)
+      if (error !== null) throw error
       return items[0] ?? -1
     } finally {
       native().closeNamespace(descriptor)

@@ -105,17 +105,26 @@ export interface Native {
   /**
    * Opens a network namespace and returns a descriptor (close-on-exec): by name (below /run/netns of the mount
    * namespace of PID 1, where the caller has its own and may enter that one), by absolute path, or null: the caller's own.
-   * Rejects when what is there is no network namespace.
+   * Rejects when what is there is no network namespace; ENOENT for a placeholder: an empty file below /run/netns that
+   * nothing is mounted on, as a process leaves that was killed while it made a namespace.
    */
   openNamespace(nameOrPath: string | null): Promise<number>
   /** Closes that descriptor. fs.closeSync does too, but warns in a worker thread, where Node knows only what it opened. */
   closeNamespace(fd: number): void
   /** Makes a network namespace without a name and returns a descriptor: it is gone when that is closed. */
   scratchNamespace(): Promise<number>
-  /** Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the name is taken. */
+  /**
+   * Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the
+   * name is taken; a placeholder is taken over.
+   */
   createNamespace(name: string): Promise<void>
-  /** Unmounts and removes /run/netns/<name>. ENOENT when there is none. The namespace lives on while somebody holds it. */
+  /**
+   * Unmounts and removes /run/netns/<name>. ENOENT when there is none; rejects when what is there is no network namespace.
+   * The namespace lives on while somebody holds it.
+   */
   deleteNamespace(name: string): Promise<void>
+  /** Removes a placeholder, and nothing else. False when there is none. */
+  deletePlaceholder(name: string): Promise<boolean>
   /** The names below /run/netns, sorted; [] when the folder is not there. */
   listNamespaces(): Promise<string[]>
   /** Reads or writes a file as seen from that namespace: /proc/sys/net/…, /proc/thread-self/net/…. -1: the caller's own. */

@@ -82,7 +82,7 @@ export function undoScript(view: NodeView, plan: Plan): string {
 function enter(netns: string | undefined): string[] {
   if (netns === undefined) return []
   const path = shellQuote(netns.startsWith('/') ? netns : `/run/netns/${netns}`)
-  return [`[ "\${NETSWEEP_INSIDE:-}" ] || exec env NETSWEEP_INSIDE=1 nsenter --net=${path} -- sh "$0"`]
+  return [`[ /proc/self/ns/net -ef ${path} ] || exec nsenter --net=${path} -- sh "$0"`]
 }
 
 function bridge(view: NodeView, { link }: Extract<Step, { action: 'delete-link' }>): string[] {

@@ -295,6 +295,6 @@ const DISGUISED = "a native nft rule of somebody else's, which iptables prints a
 
 const disguiseKey = ({ chain, words }: SavedRule): string => `${chain} ${ruleKey(words)}`
 
-function wouldGoFirst(other: string): string {
+export function wouldGoFirst(other: string): string {
   return `the kernel would take another one first, which is not ours: ${other}`
 }

@@ -13,6 +13,7 @@ import { ownBridgeProhibit } from './ownership.js'
 import { readLists } from './read.js'
 import type { Site } from './site.js'
 import type { Subnet } from './subnet.js'
+import { wouldGoFirst } from './sweep.js'
 import type { Progress } from './undo.js'
 import type { NodeView } from './view.js'
 import type { Writer } from './writer.js'
@@ -25,7 +26,10 @@ export async function wireBridge(writer: Writer, site: Site, progress: Progress)
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 
   const before = view.links.bridges.find(({ link }) => link.name === bridge)
-  if (before === undefined) await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+  if (before === undefined) {
+    await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+    progress.madeBridge = true
+  }
   const link = before?.link ?? (await linkNamed(writer, bridge))
   await writer.sysctl(['net', 'ipv4', 'ip_forward'], '1')
   if (isTenant) {
@@ -97,13 +101,17 @@ export async function addProhibit(writer: Writer, prohibit: Prohibit, priority: 
   }
 }
 
-/** Deletes rules of ours; one before which the kernel would take somebody else's stays. */
+/** Deletes rules of ours. One before which the kernel would take somebody else's stays: it forbids, and lets nobody in. */
 export async function deleteRules(writer: Writer, view: NodeView, rules: readonly Rule[]): Promise<void> {
   let left: readonly Rule[] = view.rules
   for (const rule of rules) {
     // Of several copies the kernel takes the first: any of them will do.
     const taken = ruleTakenFirst(left, rule)
-    if (taken === undefined || JSON.stringify(plain(taken)) !== JSON.stringify(plain(rule))) continue
+    if (taken === undefined) continue
+    if (JSON.stringify(plain(taken)) !== JSON.stringify(plain(rule))) {
+      writer.notices.push({ object: describeRule(rule), reason: `kept: ${wouldGoFirst(describeRule(taken))}` })
+      continue
+    }
     left = left.filter((other) => other !== taken)
     await writer.requests([deleteRule(rule, `delete rule at priority ${rule.priority} iif ${rule.iif}`)], ['ENOENT'])
   }

@@ -134,6 +134,19 @@ test('--record writes what puts everything back, before it is removed, and never
   expect(await node.dump()).toEqual(before)
 })
 
+test('the record of another namespace is put back there, whatever the environment says', async () => {
+  await using node = await TestNode.create()
+  await node.run(`ip netns add inner
+    ip -n inner link add yah0 type bridge; ip -n inner addr add 10.128.3.1/24 dev yah0
+    ip -n inner link add yah0-91auqknbeu type bridge`)
+  const before = await node.snapshot()
+  expect((await node.netsweep(['sweep', '--netns', 'inner', '--record', '/run/undo'])).status).toBe(0)
+  await node.run('! ip -n inner link show yah0-91auqknbeu 2>/dev/null')
+  await node.run('NETSWEEP_INSIDE=1 sh /run/undo')
+  await node.run('ip -n inner link show yah0-91auqknbeu')
+  expect(difference(before, await node.snapshot())).toEqual([])
+})
+
 test('without CAP_NET_ADMIN: 3, and how to get it', async () => {
   await using node = await TestNode.create()
   const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))

@@ -38,6 +38,7 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
     namespaceNames: async () => new Map(),
     createNamespace: async () => {},
     deleteNamespace: async () => {},
+    deletePlaceholder: async () => false,
     openNamespace: async () => null,
     scratchNamespace: async () => {
       throw new Error('the fake host makes no namespaces')
@@ -260,6 +261,7 @@ export function delegate(host: Host): Host {
     namespaceNames: (options) => host.namespaceNames(options),
     createNamespace: (name) => host.createNamespace(name),
     deleteNamespace: (name) => host.deleteNamespace(name),
+    deletePlaceholder: (name) => host.deletePlaceholder(name),
     openNamespace: (name) => host.openNamespace(name),
     scratchNamespace: () => host.scratchNamespace(),
     close: () => host.close(),
