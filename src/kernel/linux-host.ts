@@ -1,6 +1,6 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
 import { fstatSync } from 'node:fs'
-import type { CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
+import type { BridgePorts, CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
 import { ask } from './netlink/ask.js'
@@ -68,7 +68,7 @@ class LinuxHost implements Host {
   ) {}
 
   async exchange(requests: Buffer, options: ExchangeOptions = {}): Promise<Buffer> {
-    const { signal, timeoutMs = this.timeoutMs, protocol } = options
+    const { signal, timeoutMs = this.timeoutMs, protocol, keep } = options
     this.#assertOpen()
     const socket = protocol === 'netfilter' ? await this.#openNetfilter() : this.socket
     if (signal?.aborted) throw aborted(signal)
@@ -78,10 +78,17 @@ class LinuxHost implements Host {
     const cancel = (): void => socket.cancel(key)
     signal?.addEventListener('abort', cancel, { once: true })
     try {
-      return bytesOf(await socket.exchange(requests, timeoutMs, key), signal)
+      return bytesOf(await socket.exchange(requests, timeoutMs, key, keep), signal)
     } finally {
       signal?.removeEventListener('abort', cancel)
     }
+  }
+
+  async bridgePorts(names: readonly string[]): Promise<readonly BridgePorts[]> {
+    this.#assertOpen()
+    if (names.length === 0) return []
+    const found = await coded(native().bridgePorts(this.#entered, names))
+    return found.map(({ indexes, errno }) => (errno === 0 ? { indexes } : { code: errnoName(errno) }))
   }
 
   async run(

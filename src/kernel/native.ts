@@ -20,6 +20,16 @@ export interface NativeExchange {
   readonly errno: number
 }
 
+/** Of the dump with that index: the objects to keep, by an attribute of 32 bits behind a family header of `header` bytes. */
+export interface NativeKeep {
+  readonly request: number
+  readonly header: number
+  readonly attribute: number
+  readonly values: readonly number[]
+  /** Whether objects without that attribute are kept. */
+  readonly without: boolean
+}
+
 /** An AF_NETLINK socket with a thread of its own. */
 export interface NativeSocket {
   /** The port (nl_pid) that the kernel assigned. Another one after an exchange that did not end 'complete'. */
@@ -30,9 +40,10 @@ export interface NativeSocket {
    * and read to its end before the next message goes out; others go out many in one send. A message that asks for no
    * acknowledgement (NLM_F_ACK) is answered by its first reply; a change must ask for one.
    * Calls queue up: one exchange at a time; `timeoutMs` counts from the call. Rejects only for a request that is not
-   * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out.
+   * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out. `keeps`: of what these dumps
+   * list, the rest is left out of the answer.
    */
-  exchange(requests: Buffer, timeoutMs: number, key?: number): Promise<NativeExchange>
+  exchange(requests: Buffer, timeoutMs: number, key?: number, keeps?: readonly NativeKeep[]): Promise<NativeExchange>
   /** Ends the exchanges of that key that run or wait, with end 'cancelled'; without a key, all of them. */
   cancel(key?: number): void
   /** Cancels, and closes. Safe to call twice. */
@@ -69,6 +80,11 @@ export interface NativeAction {
   readonly control: number | null
   /** skbedit attributes besides mark and mask (queue, priority, ptype, …). */
   readonly otherEdits: readonly number[]
+}
+
+export interface NativePorts {
+  readonly indexes: readonly number[]
+  readonly errno: number
 }
 
 /**
@@ -114,6 +130,12 @@ export interface Native {
   /** Reads or writes a file as seen from that namespace: /proc/sys/net/…, /proc/thread-self/net/…. -1: the caller's own. */
   readFileIn(netnsFd: number, path: string): Promise<Buffer>
   writeFileIn(netnsFd: number, path: string, text: string): Promise<void>
+
+  /**
+   * The indexes of the ports of each bridge of these names, as the bridge lists them. `errno`, 0 when it answered: ENODEV when
+   * there is no link of that name, EOPNOTSUPP when it is no bridge. -1: the caller's own namespace.
+   */
+  bridgePorts(netnsFd: number, names: readonly string[]): Promise<readonly NativePorts[]>
 
   /** flock(fd, LOCK_EX | LOCK_NB). False when somebody else holds it. */
   tryLock(fd: number): boolean

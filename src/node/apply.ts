@@ -7,12 +7,13 @@ import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
-import { deleteLink, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
+import { deleteLink, type Link, linkByIndex } from '../kernel/rtnetlink/link.js'
 import { deleteNeighbour, deleteProxy } from '../kernel/rtnetlink/neighbour.js'
 import { deleteRoute } from '../kernel/rtnetlink/route.js'
 import { deleteRule } from '../kernel/rtnetlink/rule.js'
 import { deleteFilter } from '../kernel/tc.js'
 import { ReadError } from './errors.js'
+import { readPorts } from './links.js'
 import type { Plan, RestoreStep, Step, StepResult } from './plan.js'
 import { freshly, readLists } from './read.js'
 
@@ -138,18 +139,22 @@ class Applier {
   async #deleteLink(step: LinkStep): Promise<StepResult> {
     const { link, object } = step
     try {
-      const [[found], ports] = await freshly(() =>
-        readLists(this.host, [linkByIndex(link.index), portsOf(link.index)], { ...this.options, absent: ['ENODEV'] }),
-      )
+      const found = await this.#find(link.index)
       if (found === undefined) return { step, outcome: 'gone', kept: null, error: null }
       if (found.name !== link.name || found.kind !== link.kind)
         return kept(step, `it is ${found.kind} ${found.name} now`)
+      const [ports = []] = await freshly(() => readPorts(this.host, [link], this.options))
       if (ports[0] !== undefined) return kept(step, `port ${ports[0].name} came meanwhile`)
       const [{ error }] = await ask(this.host, [deleteLink(link.index, `delete ${object}`)], this.options)
       return error === null ? removed(step) : refused(step, error)
     } catch (error) {
       return { step, outcome: 'failed', kept: null, error: failure(error) }
     }
+  }
+
+  async #find(index: number): Promise<Link | undefined> {
+    const [[found]] = await readLists(this.host, [linkByIndex(index)], { ...this.options, absent: ['ENODEV'] })
+    return found
   }
 
   #withoutHeld<S extends Step>(steps: readonly S[]): S[] {

@@ -8,11 +8,12 @@ import type { Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
 import { hostVethOctet, peerVethName } from './contract.js'
 import { filterKey, type Identity, type Pair, pairsOf, proxyKey, wantedBy } from './grants.js'
+import { bridgeNames, type LinkReading, type OwnBridge } from './links.js'
 import { ownBridgeProhibit, owned, ownFilter, ownHostRoute, ownProxy, ownWorkloadProhibit } from './ownership.js'
 import type { Notice } from './plan.js'
 import type { Subnet } from './subnet.js'
 import { type OwnTables, ownTables } from './tables.js'
-import { bridgeNames, type LinkReading, type NodeView, type OwnBridge } from './view.js'
+import type { NodeView } from './view.js'
 
 /** A workload that runs: its host veth, on one of the node's bridges. */
 export interface Live {
@@ -124,13 +125,13 @@ function ownObjects(view: NodeView, subnet: Subnet): Own {
 /** Host veths on one of the bridges, up or down: those that were asked for by name, and those listed as ports. */
 function liveIn({ bridges, veths }: LinkReading, subnet: Subnet): Map<string, Live> {
   const live = new Map<string, Live>()
-  for (const bridge of bridges) {
-    for (const veth of [...veths, ...bridge.ports]) {
-      const octet = workloadPort(veth)
-      if (octet === null || veth.master !== bridge.link.index) continue
-      const address = subnet.address(octet)
-      live.set(address, { address, veth, bridge })
-    }
+  const byIndex = new Map(bridges.map((bridge) => [bridge.link.index, bridge]))
+  for (const veth of [...veths, ...bridges.flatMap(({ ports }) => ports)]) {
+    const octet = workloadPort(veth)
+    const bridge = byIndex.get(veth.master)
+    if (octet === null || bridge === undefined) continue
+    const address = subnet.address(octet)
+    live.set(address, { address, veth, bridge })
   }
   return live
 }

@@ -8,8 +8,9 @@ import { RTPROT_BOOT } from '../kernel/linux.js'
 import { hasTag } from './contract.js'
 import { describeRoute, describeRule, shellQuote } from './describe.js'
 import { UsageError } from './errors.js'
+import { bridgeNames } from './links.js'
 import type { Plan, RestoreStep, Step } from './plan.js'
-import { bridgeNames, type NodeView } from './view.js'
+import type { NodeView } from './view.js'
 
 /** Where removals are recorded: nothing is removed that was not written here first. */
 export interface Recorder {

@@ -18,11 +18,12 @@ import {
 } from './ends.js'
 import { UsageError } from './errors.js'
 import type { Identity } from './grants.js'
+import { bridgeNames } from './links.js'
 import type { ContainerNet } from './net.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
 import { wouldGoFirst } from './sweep.js'
-import { bridgeNames, type NodeView, readNode } from './view.js'
+import { type NodeView, readNode } from './view.js'
 import { heldBack } from './withdraw.js'
 import type { Workload } from './workload.js'
 

@@ -9,9 +9,10 @@ import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { type Conclusion, isGateway } from './conclude.js'
 import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote } from './describe.js'
+import { bridgeNames } from './links.js'
 import type { Notice, Plan, RestoreStep, Step } from './plan.js'
 import type { AddressChains, BridgeRule } from './tables.js'
-import { bridgeNames, type NodeView } from './view.js'
+import type { NodeView } from './view.js'
 
 /** Whose leftover a step is, and why it goes. */
 type About = Pick<Step, 'reason' | 'bridges' | 'addresses' | 'held'>

@@ -1,4 +1,8 @@
-/** Network namespaces, against ip-netns(8). */
+/**
+ * Network namespaces, against ip-netns(8).
+ *
+ * @module-tag guest
+ */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {

@@ -7,9 +7,10 @@ import type { Neighbour } from '../../src/kernel/rtnetlink/neighbour.js'
 import type { Route } from '../../src/kernel/rtnetlink/route.js'
 import type { Rule } from '../../src/kernel/rtnetlink/rule.js'
 import type { Filter } from '../../src/kernel/tc.js'
+import type { LinkReading, OwnBridge } from '../../src/node/links.js'
 import { ContainerNet } from '../../src/node/net.js'
 import { Subnet } from '../../src/node/subnet.js'
-import type { Confirmation, LinkReading, NodeView, OwnBridge } from '../../src/node/view.js'
+import type { Confirmation, NodeView } from '../../src/node/view.js'
 
 export const NET = new ContainerNet()
 export const SUBNET = Subnet.containing('10.128.3.0')

@@ -111,6 +111,14 @@ export function portsOf(masterIndex: number): Request<Link> {
   return dumpLinks(`ports of link ${masterIndex}`, payload, (link) => link.master === masterIndex)
 }
 
+/** Links whose device below, in this namespace, is one of these: what stands on them, as a macvlan or a vlan does. */
+export function linksOn(indexes: readonly number[]): Request<Link> {
+  const isOn = ({ index, peerIndex, peerNamespace }: Link): boolean =>
+    peerNamespace === -1 && peerIndex !== index && indexes.includes(peerIndex)
+  const keep = { header: IFINFOMSG, attribute: IFLA_LINK, values: indexes.map(linkIndex), without: false }
+  return { ...dumpLinks('all links', dump(), isOn), keep }
+}
+
 export function allLinks(): Request<Link> {
   return dumpLinks('all links', dump(), () => true)
 }

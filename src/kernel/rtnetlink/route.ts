@@ -153,24 +153,29 @@ export function decodeRoute(message: Message): Route | undefined {
 }
 
 /**
- * The IPv4 routes of one table, of a type or out of a link only where told. ENOENT when the table does not exist, as
- * main does not in a fresh namespace; ENODEV when the link is gone.
+ * The IPv4 routes of one table, of a type or out of some links only where told. The kernel filters by one link; for several
+ * it lists the table. ENOENT when the table does not exist, as main does not in a fresh namespace; ENODEV when the one
+ * link is gone.
  */
-export function routes(wanted: { table: number; type?: number; device?: number }): Request<Route> {
-  const { table, type = 0, device } = wanted
+export function routes(wanted: { table: number; type?: number; devices?: readonly number[] }): Request<Route> {
+  const { table, type = 0, devices } = wanted
   if (table === RT_TABLE_UNSPEC) throw new RangeError('routes of table 0')
   const payload = new AttributeWriter(header({ type })).u32(RTA_TABLE, table)
-  if (device !== undefined) payload.u32(RTA_OIF, linkIndex(device))
+  const [device, ...more] = devices?.map(linkIndex) ?? []
+  const only = more.length === 0 ? device : undefined
+  if (only !== undefined) payload.u32(RTA_OIF, only)
   return {
-    what: `IPv4 routes of table ${table}${device === undefined ? '' : ` out of link ${device}`}`,
+    what: `IPv4 routes of table ${table}${only === undefined ? '' : ` out of link ${only}`}`,
     type: RTM_GETROUTE,
     flags: NLM_F_DUMP,
     payload: payload.finish(),
+    // A multipath route has its links elsewhere.
+    keep: devices && { header: RTMSG, attribute: RTA_OIF, values: devices, without: true },
     decode(message) {
       const route = decodeRoute(message)
       if (route === undefined || route.table !== table) return undefined
       if (type !== 0 && route.type !== type) return undefined
-      return device === undefined || leavesBy(route, device) ? route : undefined
+      return devices === undefined || devices.some((device) => leavesBy(route, device)) ? route : undefined
     },
   }
 }
