@@ -68,6 +68,8 @@ export const ETH_P_ARP = 0x0806
 
 // net/if.h
 export const IFF_UP = 0x1
+export const IF_OPER_UNKNOWN = 0
+export const IF_OPER_UP = 6
 
 // if_link.h
 export const IFLA_ADDRESS = 1
@@ -75,6 +77,7 @@ export const IFLA_IFNAME = 3
 export const IFLA_MTU = 4
 export const IFLA_LINK = 5
 export const IFLA_MASTER = 10
+export const IFLA_OPERSTATE = 16
 export const IFLA_LINKINFO = 18
 export const IFLA_GROUP = 27
 export const IFLA_NET_NS_FD = 28

@@ -90,7 +90,7 @@ async function wire(writer: Writer, site: Site): Promise<void> {
     const save = anew ? await handOver(writer, site, bridge, progress) : site.tables.save
     await assertAddress(writer, site, bridge, save, anew)
     await wireInside(writer, site)
-    await raise(writer, site)
+    await raise(writer, site, bridge)
   } catch (error) {
     const { code = 'FAILED', message } = error as NodeJS.ErrnoException
     // What ran before goes on as it is: a workload whose mending failed is no half-wired one.

@@ -25,6 +25,8 @@ export interface LinkReading {
   readonly veths: readonly Link[]
   /** The peers of those veths that hang on nothing, by the veth's index, where they are in this namespace. */
   readonly loosePeers: ReadonlyMap<number, Link>
+  /** The names of the bridges that are not the node's own, by index. */
+  readonly otherBridges: ReadonlyMap<number, string>
   /** Those of the names asked after that the kernel knows a link by: of any kind, and as an alternative name too. */
   readonly taken: ReadonlySet<string>
 }
@@ -45,7 +47,8 @@ export async function readLinks(host: Host, net: ContainerNet, options: ReadOpti
   const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
   const bridges = await readBridges(host, net, own, veths, options)
   const loosePeers = await readLoosePeers(host, veths, options)
-  return { bridges, veths, loosePeers, taken: new Set() }
+  const otherBridges = new Map(found.filter((link) => !own.includes(link)).map(({ index, name }) => [index, name]))
+  return { bridges, veths, loosePeers, otherBridges, taken: new Set() }
 }
 
 async function readBridges(

@@ -2,6 +2,7 @@
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createVeth, deleteLink, type Link, linkAddress, linkByIndex } from '../kernel/rtnetlink/link.js'
 import { type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
+import { BRIDGE_CARRIED, carried, VETH_CARRIED } from './carrier.js'
 import { hostVethName, namespaceName } from './contract.js'
 import { type Inside, readInside } from './ends.js'
 import { ReadError, WiringError } from './errors.js'
@@ -90,12 +91,24 @@ export async function wireInside(writer: Writer, site: Site): Promise<void> {
   }
 }
 
-/** The last step: from here on packets pass. */
-export async function raise(writer: Writer, { octet, workload }: Site): Promise<void> {
+/** The last step: once it returns, packets pass. */
+export async function raise(writer: Writer, { octet, workload }: Site, bridge: Link): Promise<void> {
+  const { host, signal } = writer
   const veth = await linkNamed(writer, hostVethName(octet))
   const mtu = workload.mtu === null || workload.mtu === veth.mtu ? {} : { mtu: workload.mtu }
   if (!veth.up || 'mtu' in mtu)
     await writer.requests([changeLink(veth.index, { up: true, ...mtu }, `set ${veth.name} up`)])
+  if (veth.up) return
+  const namespace = namespaceName(workload.workload)
+  const inside = await openNamed(host, namespace)
+  if (inside === null) throw gone(namespace)
+  try {
+    await carried(host, veth.index, VETH_CARRIED, { signal })
+    await carried(inside.host, veth.peerIndex, VETH_CARRIED, { signal })
+    await carried(host, bridge.index, BRIDGE_CARRIED, { signal })
+  } finally {
+    inside.host.close()
+  }
 }
 
 function loopback({ links }: Inside): Link | null {

@@ -147,6 +147,29 @@ test('the record of another namespace is put back there, whatever the environmen
   expect(difference(before, await node.snapshot())).toEqual([])
 })
 
+test("another node bridge's running workloads are spared when the options are not this node's, and told", async () => {
+  await using node = await nodeWithLeftovers()
+  await node.run('ip link add docker0 type bridge')
+  const wrong = ['sweep', '--bridge', 'yah1', '--subnet', '10.128.3.0/24', '--json']
+  const { status, json } = await node.netsweep(wrong)
+  expect({ status, json }).toMatchObject({
+    status: 0,
+    json: {
+      addresses: ['10.128.3.9'],
+      notices: [
+        { object: 'address 10.128.3.2', reason: expect.stringMatching(/^spared: veth2 is on yah0, /) },
+        { object: 'address 10.128.3.7', reason: expect.stringMatching(/^spared: veth7 is on yah0-6jgfqfdnu6, /) },
+      ],
+    },
+  })
+  const chains = async () => await node.run('iptables-nft -t mangle -S | grep -o "^-N yah-id-.*"')
+  expect(await chains()).toBe('-N yah-id-10.128.3.2\n-N yah-id-10.128.3.7\n')
+  // On a bridge that its chain does not name, a veth is nobody's that is known.
+  await node.run('ip link set veth7 master docker0')
+  expect((await node.netsweep(wrong)).json).toMatchObject({ addresses: ['10.128.3.7'] })
+  expect(await chains()).toBe('-N yah-id-10.128.3.2\n')
+})
+
 test('without CAP_NET_ADMIN: 3, and how to get it', async () => {
   await using node = await TestNode.create()
   const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))

@@ -227,7 +227,8 @@ export function veth(octet: number, master: number, more: Partial<Link> = {}): L
 }
 
 export function reading(bridges: readonly OwnBridge[], more: Partial<LinkReading> = {}): LinkReading {
-  return { bridges, veths: bridges.flatMap(({ ports }) => ports), loosePeers: new Map(), taken: new Set(), ...more }
+  const veths = bridges.flatMap(({ ports }) => ports)
+  return { bridges, veths, loosePeers: new Map(), otherBridges: new Map(), taken: new Set(), ...more }
 }
 
 export function view(links: LinkReading, more: Partial<NodeView> = {}): NodeView {

@@ -15,6 +15,7 @@ import {
   IFLA_MASTER,
   IFLA_MTU,
   IFLA_NET_NS_FD,
+  IFLA_OPERSTATE,
   IFLA_PROP_LIST,
   NLM_F_ACK,
   NLM_F_CREATE,
@@ -141,6 +142,19 @@ export function linkByIndex(index: number): Request<Link> {
 /** The link address (IFLA_ADDRESS) of one link. ENODEV when there is none. No dump, so never interrupted. */
 export function linkAddress(index: number): Request<Buffer> {
   return { ...linkByIndex(index), what: `link address of link ${index}`, decode: readLinkAddress }
+}
+
+/** The operational state (IFLA_OPERSTATE, IF_OPER_*) of one link. ENODEV when there is none. */
+export function operationalState(index: number): Request<number> {
+  return {
+    ...linkByIndex(index),
+    what: `state of link ${index}`,
+    decode(message) {
+      const attributes = new AttributeReader(message.bytes, attributesAt(message, RTM_NEWLINK, IFINFOMSG))
+      while (attributes.next()) if (attributes.type === IFLA_OPERSTATE) return attributes.u8()
+      return undefined
+    },
+  }
 }
 
 /** A veth pair in two namespaces, to be made. */
