@@ -2,7 +2,6 @@
  * Deletes links that must still be what they were when they were read: the same name, the same kind, no port. The kernel asks
  * for no more than an index, so each is looked at just before.
  */
-import { randomInt } from 'node:crypto'
 import type { CallOptions, Host } from '../kernel/host.js'
 import { ask } from '../kernel/netlink/ask.js'
 import { changeLink, deleteGroup, deleteLink, type Link, linkByIndex } from '../kernel/rtnetlink/link.js'
@@ -26,6 +25,9 @@ interface Doomed {
  * time; but as long as it works on them, some 20 ms for each, nobody else on the node can change a link.
  */
 const AT_ONCE = 8
+
+/** People number their groups from 1; a number at random from here to its double is nobody's. */
+const FIRST_GROUP = 2 ** 30
 
 export async function deleteLinks<D extends Doomed>(
   host: Host,
@@ -104,7 +106,7 @@ async function deleteTogether<D extends Doomed>(
   results: Map<D, Deleted>,
   options: CallOptions,
 ): Promise<void> {
-  const group = randomInt(2 ** 30, 2 ** 31)
+  const group = FIRST_GROUP + Math.floor(Math.random() * FIRST_GROUP)
   const replies = await ask(
     host,
     [
