@@ -124,7 +124,7 @@ function ownObjects(view: NodeView, subnet: Subnet): Own {
 }
 
 /** Host veths on one of the bridges, up or down: those that were asked for by name, and those listed as ports. */
-function liveIn({ bridges, veths }: LinkReading, subnet: Subnet): Map<string, Live> {
+export function liveIn({ bridges, veths }: LinkReading, subnet: Subnet): Map<string, Live> {
   const live = new Map<string, Live>()
   const byIndex = new Map(bridges.map((bridge) => [bridge.link.index, bridge]))
   for (const veth of [...veths, ...bridges.flatMap(({ ports }) => ports)]) {

@@ -4,15 +4,16 @@
  */
 import type { Host } from '../kernel/host.js'
 import { processesIn } from '../kernel/netns.js'
-import { conclude, type Live } from './conclude.js'
+import { type Live, liveIn } from './conclude.js'
 import { namespaceName } from './contract.js'
 import { type Inside, readInside, strangerInside } from './ends.js'
 import { UsageError, WiringError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
+import { readLinks } from './links.js'
 import type { ContainerNet } from './net.js'
 import { checkNamespacePrivilege } from './privilege.js'
+import { freshly } from './read.js'
 import { recoverSubnet } from './subnet-recovery.js'
-import { readNode } from './view.js'
 import { deleteVeth } from './wire-veth.js'
 import { Writer } from './writer.js'
 
@@ -100,9 +101,9 @@ async function liveByAddress(
   net: ContainerNet,
   signal: AbortSignal | undefined,
 ): Promise<ReadonlyMap<string, Live>> {
-  const view = await readNode(host, net, { signal })
-  const subnet = recoverSubnet(view)
-  return subnet === null ? new Map() : conclude(view, subnet).live
+  const links = await freshly(() => readLinks(host, net, { signal }), signal)
+  const subnet = recoverSubnet({ net, links, confirmed: null })
+  return subnet === null ? new Map() : liveIn(links, subnet)
 }
 
 function refuseStranger(inside: Inside): void {

@@ -248,7 +248,8 @@ class Sweep {
     rules: readonly SavedRule[],
     chains: readonly string[],
   ): RestoreStep {
-    const held = backend === 'nft' && rules.some((rule) => this.#disguised.has(disguiseKey(rule))) ? DISGUISED : null
+    const isDisguised = (rule: SavedRule): boolean => this.#disguised.size > 0 && this.#disguised.has(disguiseKey(rule))
+    const held = backend === 'nft' && rules.some(isDisguised) ? DISGUISED : null
     const commands = [
       ...rules.map(({ chain, words }) => ['-D', chain, ...words]),
       ...chains.map((name) => ['-X', name]),

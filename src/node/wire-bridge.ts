@@ -1,5 +1,5 @@
 /** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
-import type { Backend } from '../kernel/iptables/tools.js'
+import { KnownRules } from '../kernel/iptables/rule.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
@@ -22,7 +22,7 @@ import type { Writer } from './writer.js'
 export async function wireBridge(writer: Writer, site: Site, progress: Progress): Promise<Link> {
   const { net, view, subnet, bridge, isolated: isTenant, tables } = site
   await writer.batches(tables.backend, bridgeCommands(net, bridge, subnet, tables.save))
-  if (await masquerade(writer, tables.backend, subnet)) progress.addedNat = true
+  if (await masquerade(writer, tables, subnet)) progress.addedNat = true
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 
   const before = view.links.bridges.find(({ link }) => link.name === bridge)
@@ -124,9 +124,13 @@ const plain = ({ tunnelId, unknown, ...rule }: Rule): object => ({
 })
 
 /**
- * Whether it was not there. Asks with `-C`, so that native nft rules in nat, which iptables cannot print, are no hindrance.
+ * Whether it was not there. Where nat was not saved along with the rest, asks with `-C`, so that native nft rules in it, which
+ * iptables cannot print, are no hindrance.
  */
-async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Promise<boolean> {
+async function masquerade(writer: Writer, { backend, save }: Site['tables'], subnet: Subnet): Promise<boolean> {
+  const known = new KnownRules([natRule(subnet)])
+  const saved = save.tables.get('nat')?.chains.get('POSTROUTING')?.rules ?? []
+  if (saved.some(({ words }) => known.has(words))) return false
   const rule = ['POSTROUTING', ...natRule(subnet)]
   const check = await writer.host.run(`iptables-${backend}`, ['-w', '5', '-t', 'nat', '-C', ...rule], {
     signal: writer.signal,

@@ -5,6 +5,7 @@ import {
   IFLA_ADDRESS,
   IFLA_ALT_IFNAME,
   IFLA_EXT_MASK,
+  IFLA_GROUP,
   IFLA_IFNAME,
   IFLA_INFO_DATA,
   IFLA_INFO_KIND,
@@ -178,6 +179,8 @@ export interface LinkChange {
   readonly mtu?: number
   /** The link address: a bridge that was given one, its own too, does not take its ports' any more. */
   readonly address?: Buffer
+  /** Of links that `deleteGroup` deletes together; 0 is everybody's. */
+  readonly group?: number
 }
 
 /** Makes a bridge, down. EEXIST when a link has that name, an alternative one too. */
@@ -208,7 +211,7 @@ export function createVeth({ name, master, peer, mtu }: NewVeth, what: string): 
  */
 export function changeLink(
   index: number,
-  { up, master, name, mtu, address }: LinkChange,
+  { up, master, name, mtu, address, group }: LinkChange,
   what: string,
 ): Request<never> {
   const payload = new AttributeWriter(header(linkIndex(index), up ? IFF_UP : 0, up === undefined ? 0 : IFF_UP))
@@ -216,12 +219,20 @@ export function changeLink(
   if (name !== undefined) payload.string(IFLA_IFNAME, name)
   if (mtu !== undefined) payload.u32(IFLA_MTU, mtu)
   if (address !== undefined) payload.raw(IFLA_ADDRESS, address)
+  if (group !== undefined) payload.u32(IFLA_GROUP, group)
   return { what, type: RTM_NEWLINK, flags: NLM_F_ACK, payload: payload.finish(), decode: () => undefined }
 }
 
 /** Deletes by index alone: the kernel ignores whatever name is sent along. ENODEV when it is gone. */
 export function deleteLink(index: number, what: string): Request<never> {
   return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload: header(linkIndex(index)), decode: () => undefined }
+}
+
+/** Deletes all links of a group, or, where one of them cannot be deleted, none. ENODEV when there are none. */
+export function deleteGroup(group: number, what: string): Request<never> {
+  if (group === 0) throw new RangeError(`${what}: group 0 is everybody's`)
+  const payload = new AttributeWriter(header(0)).u32(IFLA_GROUP, group).finish()
+  return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload, decode: () => undefined }
 }
 
 function create(payload: AttributeWriter, what: string): Request<never> {
