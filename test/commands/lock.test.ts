@@ -84,7 +84,7 @@ test('SIGINT while it waits for the lock: nothing is run', async () => {
   await using node = await TestNode.create()
   const holder = await holding(node, 'read -r line')
   const waiting = await node.start(process.execPath, [CLI, 'lock', '--', 'echo', 'ran'])
-  const isWaiting = `pid=$(pgrep -f '[c]li.js lock -- echo ran' | tail -n 1) && ls -l /proc/$pid/fd | grep -q /run/netsweep/`
+  const isWaiting = `pid=$(pgrep -f '[c]li.js lock -- echo ran' | tail -n 1) && ls -l /proc/$pid/fd 2>/dev/null | grep -q /run/netsweep/`
   await node.run(`until ${isWaiting}; do sleep 0.05; done; pkill -INT -f '[c]li.js lock -- echo ran'`)
   expect(await ended(waiting)).toMatchObject({
     status: 3,

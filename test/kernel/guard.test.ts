@@ -209,7 +209,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     const before = await node.snapshot()
     const { stdout, stderr } = await node.tryRun(`
     ${process.execPath} '${CLI}' sweep & sweep=$!
-    until ls -l /proc/$sweep/fd | grep -q /run/netsweep/; do sleep 0.05; done
+    until ls -l /proc/$sweep/fd 2>/dev/null | grep -q /run/netsweep/; do sleep 0.05; done
     kill -${signal} $sweep; wait $sweep; echo "status $?"`)
     expect(stdout).toBe('status 3\n')
     expect(stderr).toMatch(/^netsweep: cancelled while waiting for the node-state lock\n$/)
