@@ -64,7 +64,7 @@ addon() {
 }
 
 command_line() {
-  outdated dist/cli.js src tsconfig.json tsconfig.build.json package.json || return 0
+  outdated dist/cli.js src tsconfig.json tsconfig.build.json package.json scripts/build-ts.sh || return 0
   say 'compiling src/ into dist/'
   quietly npm run --silent build:ts
 }

@@ -12,6 +12,7 @@ import { Settings, variable } from './commands/settings.js'
 import { show } from './commands/show.js'
 import { stop } from './commands/stop.js'
 import { sweep } from './commands/sweep.js'
+import { packageFile } from './kernel/package.js'
 import { UsageError } from './node/errors.js'
 import { BrakeError } from './node/reconcile.js'
 import { DONE, exitStatus, failureLine, failureOf, INCOMPLETE } from './report/failure.js'
@@ -135,8 +136,7 @@ function wantsJson(argv: readonly string[], env: Io['env']): boolean {
 }
 
 function readVersion(): string {
-  const file = new URL('../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+  return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version
 }
 
 /** Whether Node was started with this file, by whatever symbolic link. */

@@ -5,8 +5,8 @@
 import { spawn } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { constants, networkInterfaces } from 'node:os'
-import { fileURLToPath } from 'node:url'
 import { type Io, withSignals } from '../commands/io.js'
+import { packageFile } from '../kernel/package.js'
 import { findTool, runTool } from '../kernel/tool.js'
 import { ReadError } from '../node/errors.js'
 import { CAP_NET_ADMIN, CAP_SYS_ADMIN, hasCapability } from '../node/privilege.js'
@@ -37,8 +37,14 @@ export async function runOnPrivateNode(io: Io, args: readonly string[]): Promise
       : 'inside a container, start that one with --privileged'
     throw unable(probe.stderr.trim() || `unshare ended with status ${probe.status}`, hint)
   }
-  const cli = fileURLToPath(new URL('../cli.js', import.meta.url))
-  return attend(io, [...prefix, process.execPath, cli, ...args, `--${INSIDE}`, networkNamespace()])
+  return attend(io, [
+    ...prefix,
+    process.execPath,
+    packageFile('dist/cli.js'),
+    ...args,
+    `--${INSIDE}`,
+    networkNamespace(),
+  ])
 }
 
 /**

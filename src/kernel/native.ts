@@ -3,7 +3,7 @@
  * Nothing else in the project loads it.
  */
 import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { packageFile } from './package.js'
 
 /** How an exchange ended. `errno` is set for 'failed' alone: a system call on the socket itself failed. Else 0. */
 export interface NativeExchange {
@@ -167,7 +167,7 @@ export function native(): Native {
   if (loaded === undefined) {
     const require = createRequire(import.meta.url)
     const load = require('node-gyp-build') as (root: string) => Native
-    loaded = load(fileURLToPath(new URL('../..', import.meta.url)))
+    loaded = load(packageFile('.'))
   }
   return loaded
 }
