@@ -1,5 +1,5 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
-import { fstatSync } from 'node:fs'
+import { fstatSync, readFileSync } from 'node:fs'
 import type { BridgePorts, CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
@@ -111,6 +111,8 @@ class LinuxHost implements Host {
 
   async readFile(path: string): Promise<string> {
     this.#assertOpen()
+    // Nothing to enter, and procfs answers from memory: quicker than a thread is made.
+    if (this.isOwn) return readFileSync(path, 'utf8')
     return (await coded(native().readFileIn(this.#entered, path))).toString()
   }
 
