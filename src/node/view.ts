@@ -155,7 +155,7 @@ async function assertPresent(host: Host, indexes: readonly number[], options: Vi
   )
 }
 
-async function readLinks(host: Host, net: ContainerNet, options: ViewOptions): Promise<LinkReading> {
+export async function readLinks(host: Host, net: ContainerNet, options: ViewOptions): Promise<LinkReading> {
   const [found, ...named] = await readLists(
     host,
     [linksOfKind('bridge'), ...workloadOctets().map((octet) => linkByName(hostVethName(octet)))],
