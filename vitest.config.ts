@@ -13,6 +13,9 @@ export default defineConfig({
     hookTimeout: 120_000,
     // In CI once more, and the end of the run names what needed it: there a machine that others keep busy is no news.
     retry: process.env.CI ? 1 : 0,
+    tags: [
+      { name: 'guest', description: 'in CI on a kernel of scripts/vm.sh too: what needs it, and one of every kind' },
+    ],
     globalSetup: ['test/support/global.ts'],
     setupFiles: ['test/support/after-file.ts'],
     reporters: ['default', './test/support/reporter.ts'],

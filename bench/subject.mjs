@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { ContainerNet, deploy, lockNodeState, reconcile, stop } from '../dist/index.js'
 import { ask } from '../dist/kernel/netlink/ask.js'
 import { allLinks } from '../dist/kernel/rtnetlink/link.js'
-import { readLinks } from '../dist/node/view.js'
+import { readLinks } from '../dist/node/links.js'
 import { StallWatch } from './stalls.mjs'
 import { tally } from './tally.mjs'
 

@@ -129,7 +129,7 @@ afterAll(async () => {
   await node?.[Symbol.asyncDispose]()
 })
 
-test('what is right stays as it is', async () => {
+test('what is right stays as it is', { tags: 'guest' }, async () => {
   for (const each of [...ALL, ...ALL.toReversed()]) {
     expect(await project.deploy(each)).toMatchObject({ workload: each.workload, changes: [] })
   }
@@ -152,7 +152,7 @@ describe('mended alone', () => {
   })
 })
 
-describe('the ARP path of a granted pair', () => {
+describe('the ARP path of a granted pair', { tags: 'guest' }, () => {
   const granting: Spec = { ...api, allow: ['globex/default/billing'] }
   const filterOf = (bridge: string, handle: string): string =>
     `dev ${bridge} ingress protocol arp pref 895 handle ${handle} flower`

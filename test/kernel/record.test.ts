@@ -1,4 +1,8 @@
-/** What a pass records before it removes anything puts all of it back. */
+/**
+ * What a pass records before it removes anything puts all of it back.
+ *
+ * @module-tag guest
+ */
 import { expect, test } from 'vitest'
 import { UsageError } from '../../src/node/errors.js'
 import { TestNode } from '../support/node.js'

@@ -1,10 +1,11 @@
 /** Stopping: the host veth goes first, so that a sweep straight afterwards sees it gone; then the namespace. */
 import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
-import { UsageError } from '../../src/index.js'
+import { ReadError, UsageError } from '../../src/index.js'
 import { firstLine, lines, TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { ACME, nameOfWrite, onWrites, Project, type Spec, spec } from './deploys.js'
+import { hooked } from './passes.js'
 
 const api = spec('api', 7, 'acme')
 const web = spec('web', 8, 'acme')
@@ -14,7 +15,7 @@ const exists = async (node: TestNode, link: string): Promise<boolean> =>
 const namespaces = async (node: TestNode): Promise<string[]> => lines(await node.run('ls /run/netns 2>/dev/null || :'))
 
 describe.concurrent('stop', () => {
-  test('the host veth first, and then the namespace', async () => {
+  test('the host veth first, and then the namespace', { tags: 'guest' }, async () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
     for (const each of [api, web]) await project.deploy(each)
@@ -111,6 +112,26 @@ describe.concurrent('stop', () => {
   })
 
   test.for<[name: string, script: string]>([
+    ['renamed', 'ip link set veth7 down; ip link set veth7 name theirs'],
+    ['put on another bridge', 'ip link add docker0 type bridge; ip link set veth7 master docker0'],
+  ])('a veth that was %s since it was read stays, and so does the rest', async ([, script]) => {
+    await using node = await TestNode.create()
+    using project = await Project.on(node)
+    for (const each of [api, web]) await project.deploy(each)
+    let changed = false
+    const host = hooked(project.host, async ({ requests = [] }) => {
+      // RTM_GETLINK (linux/rtnetlink.h): the look at the veth and its bridge right before it is deleted.
+      if (changed || requests.length !== 3 || !requests.every(({ type }) => type === 18)) return
+      changed = true
+      await node.run(script)
+    })
+    const error = await project.stop('api', host).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(ReadError)
+    expect(error).toMatchObject({ code: 'INTERRUPTED', message: expect.stringMatching(/^veth veth7: /) })
+    expect(await node.run('ip -n api -o link show eth0')).toMatch(/ eth0@/)
+  })
+
+  test.for<[name: string, script: string]>([
     ['holds somebody else’s link', 'ip netns add api; ip -n api link add wg0 type ifb'],
     [
       'hangs on somebody else’s bridge',
@@ -197,7 +218,7 @@ describe.concurrent('tracked connections', () => {
     expect(await tracked(node)).toHaveLength(5)
   }
 
-  test('of a stopped workload’s address go with the sweep', async () => {
+  test('of a stopped workload’s address go with the sweep', { tags: 'guest' }, async () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
     await prepared(node, project, api, web)

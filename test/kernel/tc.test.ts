@@ -1,4 +1,8 @@
-/** clsact and grant filters as requests; tc(8) says what came of them. test/native/tc.test.ts has their bytes. */
+/**
+ * clsact and grant filters as requests; tc(8) says what came of them. test/native/tc.test.ts has their bytes.
+ *
+ * @module-tag guest
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'
 import { openHost } from '../../src/kernel/linux-host.js'

@@ -1,4 +1,8 @@
-/** Exchanges with a real kernel, in a namespace that nothing else changes meanwhile. */
+/**
+ * Exchanges with a real kernel, in a namespace that nothing else changes meanwhile.
+ *
+ * @module-tag guest
+ */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'

@@ -1,6 +1,8 @@
 /**
  * Flower filters as Debian's 6.1 and 6.12 wrote them (test/vm/capture-filters.sh, in a guest of scripts/vm.sh), against
  * what tc printed of each, which stands beside the bytes in golden/.
+ *
+ * @module-tag guest
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'

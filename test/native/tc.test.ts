@@ -1,4 +1,8 @@
-/** tc: requests against the bytes of tc(8), filters against what a kernel says of them. */
+/**
+ * tc: requests against the bytes of tc(8), filters against what a kernel says of them.
+ *
+ * @module-tag guest
+ */
 import { execFileSync } from 'node:child_process'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'

@@ -1,6 +1,8 @@
 /**
  * Grants: who is let through by one, and who is not. Only on kernels that have cls_flower and act_skbedit, so in a guest of
  * scripts/vm.sh where this machine's has not.
+ *
+ * @module-tag guest
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { lack } from '../support/machine.js'

@@ -151,28 +151,51 @@ test('a filter is a difference', async (context) => {
   )
 })
 
-test('the count tells passed, failed, skipped and what belongs to no test apart', async () => {
+/** Runs vitest over these files, and returns what the reporter has counted. */
+async function counted(files: Readonly<Record<string, string>>, ...args: string[]): Promise<string[]> {
   await mkdir(join(ROOT, 'build'), { recursive: true })
   // Inside the project, where vitest is found.
   const folder = await mkdtemp(join(ROOT, 'build/count-'))
   onTestFinished(() => rm(folder, { recursive: true }))
-  await writeFile(
-    join(folder, 'a.test.js'),
-    `import { test } from 'vitest'
-     test('passes', () => {}); test('passes too', () => {}); test('fails', () => { throw new Error('on purpose') })
-     test('lacks', (context) => context.skip('no such kernel')); test.skip('is marked', () => {})`,
-  )
-  await writeFile(join(folder, 'vitest.config.js'), 'export default {}')
-  await writeFile(join(folder, 'broken.test.js'), `throw new Error('cannot be loaded')`)
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
   const file = join(folder, 'count')
   const vitest = [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder]
   const reporter = fileURLToPath(new URL('./reporter.ts', import.meta.url))
   const env = { TEST_COUNT_FILE: file, VITEST: undefined, VITEST_POOL_ID: undefined, VITEST_WORKER_ID: undefined }
-  await runProcess(process.execPath, [...vitest, `--reporter=${reporter}`], { env })
-  expect((await readFile(file, 'utf8')).split('\n')).toEqual([
+  await runProcess(process.execPath, [...vitest, `--reporter=${reporter}`, ...args], { env })
+  return (await readFile(file, 'utf8')).split('\n')
+}
+
+test('the count tells passed, failed, skipped and what belongs to no test apart', async () => {
+  const files = {
+    'a.test.js': `import { test } from 'vitest'
+      test('passes', () => {}); test('passes too', () => {}); test('fails', () => { throw new Error('on purpose') })
+      test('lacks', (context) => context.skip('no such kernel')); test.skip('is marked', () => {})`,
+    'vitest.config.js': 'export default {}',
+    'broken.test.js': `throw new Error('cannot be loaded')`,
+  }
+  expect(await counted(files)).toEqual([
     '2 2 2',
     'skipped: a.test.js: lacks: no such kernel',
     'skipped: a.test.js: is marked: marked as skipped',
+    '',
+  ])
+})
+
+test('what another tag keeps out of a run is not counted', async () => {
+  const files = {
+    'a.test.js': `import { describe, test } from 'vitest'
+      test('of another run', () => {}); test('passes', { tags: 'mine' }, () => {})
+      describe('a group', { tags: 'mine' }, () => test('lacks', (context) => context.skip('no such kernel')))`,
+    // In one piece, it would be this file's own tag.
+    'b.test.js': `/** @${'module'}-tag mine */
+      import { test } from 'vitest'
+      test('passes', () => {})`,
+    'vitest.config.js': `export default { test: { tags: [{ name: 'mine' }] } }`,
+  }
+  expect(await counted(files, '--tags-filter', 'mine')).toEqual([
+    '2 0 1',
+    'skipped: a.test.js: a group > lacks: no such kernel',
     '',
   ])
 })

@@ -3,13 +3,21 @@
  * each skipped test with its reason, so that none is skipped silently, and for each that passed at the second try.
  */
 import { writeFileSync } from 'node:fs'
-import type { Reporter, SerializedError, TestModule } from 'vitest/node'
+import type { Reporter, SerializedError, TestModule, Vitest } from 'vitest/node'
 
 export default class CountReporter implements Reporter {
+  /** Those that a test must have to be one of this run's. */
+  #tags: readonly string[] = []
+
+  onInit(vitest: Vitest): void {
+    this.#tags = vitest.config.tagsFilter ?? []
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
     const file = process.env.TEST_COUNT_FILE
     if (file === undefined) return
-    const tests = modules.flatMap((module) => [...module.children.allTests()])
+    const all = modules.flatMap((module) => [...module.children.allTests()])
+    const tests = all.filter((test) => this.#tags.every((tag) => test.tags.includes(tag)))
     const count = (state: string) => tests.filter((test) => test.result().state === state).length
     const skipped = tests.flatMap((test) => {
       const result = test.result()

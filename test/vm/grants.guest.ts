@@ -1,4 +1,8 @@
-/** Grants' ARP filters on a kernel that has them: what the oracle makes, read and swept by the command as it is built. */
+/**
+ * Grants' ARP filters on a kernel that has them: what the oracle makes, read and swept by the command as it is built.
+ *
+ * @module-tag guest
+ */
 import { expect, test } from 'vitest'
 import { type Backend, TestNode } from '../support/node.js'
 

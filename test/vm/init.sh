@@ -6,6 +6,8 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
+# Elsewhere udev makes its node before anybody asks for the module.
+modprobe tun
 for folder in /dev/shm /tmp /run; do mount -t tmpfs -o mode=755 tmpfs "$folder"; done
 chmod 1777 /dev/shm /tmp
 ln -sfn /proc/self/fd /dev/fd

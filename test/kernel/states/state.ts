@@ -41,6 +41,8 @@ export interface State {
   readonly fails?: { readonly code: string; readonly says: readonly RegExp[] }
   /** Whether the oracle's own sweep of the same state leaves the same dump; else why it is no measure here. */
   readonly oracle: 'agrees' | { readonly differs: string }
+  /** In CI in a guest too. */
+  readonly guest?: true
 }
 
 /** One test for each state and back end. */
@@ -52,7 +54,8 @@ export function testStates(states: readonly State[]): void {
   for (const state of states) {
     const { backends = ['nft'] } = state
     for (const backend of backends) {
-      test(backends.length > 1 ? `${state.name} (${backend})` : state.name, async (context) => {
+      const name = backends.length > 1 ? `${state.name} (${backend})` : state.name
+      test(name, state.guest ? { tags: 'guest' } : {}, async (context) => {
         for (const needed of state.both ? (['nft', 'legacy'] as const) : [backend]) {
           const reason = lacks.get(needed)
           if (reason !== undefined) context.skip(reason)

@@ -1,0 +1,121 @@
+/**
+ * A deploy by a process of its own that is killed (SIGKILL) at each of its writes in turn: right before it, or once it was asked
+ * for, when a tool that was started for it goes on alone. What follows is done by other processes, as on a node.
+ */
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { ContainerNet } from '../../src/node/net.js'
+import { type Backend, lines, TestNode } from '../support/node.js'
+import { description, oracleArgs, type Spec, spec } from './deploys.js'
+import { picture } from './picture.js'
+
+const DYING = fileURLToPath(new URL('./dying.mjs', import.meta.url))
+const KILLED = 128 + 9
+
+const api = spec('api', 7, 'acme', { allow: ['globex/default/absent'] })
+const next = spec('next', 7, 'globex')
+const OTHERS = [spec('acct', 2), spec('web', 8, 'acme'), spec('billing', 9, 'globex')]
+
+interface Case {
+  readonly name: string
+  /** Who has the address before. */
+  readonly from: Spec | null
+  readonly to: Spec
+  readonly when: 'before' | 'during'
+  /** What makes an end of it, once somebody has swept: netsweep before a deploy, the oracle before a stop. */
+  readonly finish: 'deploy' | 'stop'
+  readonly backend?: Backend
+}
+const CASES: readonly Case[] = [
+  { name: 'a fresh address, before each write', from: null, to: api, when: 'before', finish: 'deploy' },
+  { name: 'a fresh address, during each write', from: null, to: api, when: 'during', finish: 'stop' },
+  { name: 'one that changes hands, before each write', from: api, to: next, when: 'before', finish: 'stop' },
+  { name: 'one that changes hands, during each write', from: api, to: next, when: 'during', finish: 'deploy' },
+  {
+    name: 'one that changes hands, during each write, in legacy iptables',
+    from: spec('old', 7),
+    to: api,
+    when: 'during',
+    finish: 'deploy',
+    backend: 'legacy',
+  },
+]
+
+/** Whether it was killed; else it had no such write, and is done. */
+async function dies(node: TestNode, { to, when }: Case, nth: number): Promise<boolean> {
+  const call = { options: { iptables: node.backend }, workload: description(to), nth, when }
+  const { status, stderr } = await node.exec(process.execPath, [DYING, JSON.stringify(call)])
+  expect([0, KILLED], stderr).toContain(status)
+  return status === KILLED
+}
+
+async function netsweep(node: TestNode, ...args: string[]): Promise<void> {
+  const { status, stdout, stderr } = await node.netsweep([...args, '--iptables', node.backend])
+  expect(status, `netsweep ${args.join(' ')}\n${stderr}${stdout}`).toBe(0)
+}
+
+const deploy = (node: TestNode, what: Spec): Promise<void> =>
+  netsweep(node, ...oracleArgs(what).map((arg) => (arg === '--addr' ? '--address' : arg)))
+
+/** Index and bridge of the address's veth; '' without one on a bridge. */
+const hostEnd = (node: TestNode): Promise<string> =>
+  node.run(`{ ip -o link show veth7 2>/dev/null || :; } | sed -nE 's/^([0-9]+): .* master ([^ ]+) .*/\\1 \\2/p'`)
+
+/** Nobody holds the lock, and no file below /run/netns is anything but a namespace. */
+async function expectNobodyLeft(node: TestNode, where: string): Promise<void> {
+  // What the dead process had started may still be at work, and holds the lock.
+  await node.run('flock --wait 60 /run/netsweep/*.lock true')
+  expect(await node.run('pgrep -l iptables || :'), where).toBe('')
+  const kinds = lines(await node.run('stat --file-system --format %T /run/netns/*'))
+  expect(new Set(kinds), where).toEqual(new Set(['nsfs']))
+}
+
+/** A sweep leaves the rule, and a deploy that was killed early did not get to make it. */
+const withoutNat = (dump: readonly string[]): string[] => dump.filter((line) => !line.startsWith('nat '))
+
+describe.concurrent('killed:', () => {
+  test.for(CASES)('$name', { timeout: 900_000 }, async (scene) => {
+    const { from, to, finish, backend = 'nft' } = scene
+    const net = new ContainerNet()
+    await using node = await TestNode.create({ backend })
+    for (const each of OTHERS) await deploy(node, each)
+    const others = await node.dump()
+    if (from !== null) await deploy(node, from)
+    await deploy(node, to)
+    const done = { dump: await node.dump(), picture: await picture(node, net) }
+    await netsweep(node, 'stop', to.workload)
+    await netsweep(node, 'sweep')
+    const swept = await node.dump()
+
+    let kills = 0
+    for (;;) {
+      if (from !== null) await deploy(node, from)
+      const before = await node.dump()
+      const first = await hostEnd(node)
+      if (!(await dies(node, scene, kills + 1))) break
+      kills += 1
+      const where = `at write ${kills}, then ${finish}`
+      await expectNobodyLeft(node, where)
+
+      const left = await node.dump()
+      const veth = await hostEnd(node)
+      if (finish === 'deploy') await netsweep(node, 'sweep')
+      else await node.oracle('sweep')
+      if (veth === '') expect(await node.dump(), where).toEqual(expect.arrayContaining(others))
+      else expect(await node.dump(), where).toEqual(left)
+      expect(await hostEnd(node), where).toBe(veth)
+
+      if (finish === 'deploy') {
+        await deploy(node, to)
+        expect({ dump: await node.dump(), picture: await picture(node, net) }, where).toEqual(done)
+      }
+      await netsweep(node, 'stop', to.workload)
+      await netsweep(node, 'sweep')
+      // Its last owner runs as long as it was not taken away.
+      const untouched = finish === 'stop' && veth !== '' && veth === first
+      expect(withoutNat(await node.dump()), where).toEqual(withoutNat(untouched ? before : swept))
+    }
+    expect(kills).toBeGreaterThan(8)
+    expect({ dump: await node.dump(), picture: await picture(node, net) }).toEqual(done)
+  })
+})

@@ -1,0 +1,55 @@
+/**
+ * Deploys one workload with the library as it is built, on the node that it is started on, and is killed at its nth write, as
+ * by `kill -9`: right before it, or once it was asked for and nothing has answered. Without that many writes, it ends well.
+ *
+ *   node dying.mjs '{"options": {…}, "workload": {…}, "nth": 1, "when": "before" | "during"}'
+ */
+import { ContainerNet, deploy, lockNodeState } from '../../dist/index.js'
+import { openHost } from '../../dist/kernel/linux-host.js'
+import { readMessages } from '../../dist/kernel/netlink/message.js'
+
+const { options, workload, nth, when } = JSON.parse(process.argv[2])
+let seen = 0
+
+async function write(call) {
+  seen += 1
+  if (seen < nth) return call()
+  if (when === 'during') call()
+  process.kill(process.pid, 'SIGKILL')
+}
+
+// What lists and asks is the third of each four types of rtnetlink; of netfilter a deploy asks with GET (conntrack 1, nftables 7).
+const isRead = ({ type }) => (type < 0x100 ? type % 4 === 2 : [0x101, 0xa07].includes(type))
+
+/** The host, with each call that changes something behind `write`. */
+const dying = (host) =>
+  new Proxy(host, {
+    get(_, name) {
+      const value = Reflect.get(host, name, host)
+      if (typeof value !== 'function') return value
+      return (...args) => {
+        const call = () => value.apply(host, args)
+        switch (name) {
+          case 'exchange':
+            return [...readMessages(args[0])].every(isRead) ? call() : write(call)
+          case 'run':
+            return args[0].endsWith('-restore') ? write(call) : call()
+          case 'openNamespace':
+            return call().then((opened) => opened && { ...opened, host: dying(opened.host) })
+          case 'scratchNamespace':
+            return write(call).then((opened) => ({ ...opened, host: dying(opened.host) }))
+          case 'writeFile':
+          case 'createNamespace':
+          case 'deleteNamespace':
+            return write(call)
+          default:
+            return call()
+        }
+      }
+    },
+  })
+
+const net = new ContainerNet(options)
+const lock = await lockNodeState(net, { host: dying(await openHost()) })
+await deploy(net, lock, workload)
+await lock.release()
