@@ -9,6 +9,7 @@ import { Node } from './node.mjs'
  * @typedef {object} Contest
  * @property {string} name
  * @property {import('./node.mjs').Size} size of the node
+ * @property {keyof import('./node.mjs').Size | null} along the size that grew, on one node, from one contest of that name to the next
  * @property {'ms' | 'KiB'} unit
  * @property {Record<string, number[]>} rounds by entry
  */
@@ -16,6 +17,8 @@ import { Node } from './node.mjs'
 export class Lab {
   /** @type {Contest[]} */
   contests = []
+  /** @type {Contest['along']} */
+  along = null
   /** @type {Node | null} */
   #node = null
 
@@ -59,8 +62,38 @@ export class Lab {
   async compare(name, node, entries, { rounds = this.rounds, unit = 'ms', value = ({ ms }) => ms } = {}) {
     const taken = await alternate(entries, rounds)
     const values = Object.entries(taken).map(([id, measured]) => [id, measured.map(value)])
-    this.contests.push({ name, size: node.size, unit, rounds: Object.fromEntries(values) })
+    this.record(name, node, unit, Object.fromEntries(values))
     return taken
+  }
+
+  /**
+   * @param {string} name
+   * @param {Node} node
+   * @param {Contest['unit']} unit
+   * @param {Contest['rounds']} rounds
+   */
+  record(name, node, unit, rounds) {
+    this.contests.push({ name, along: this.along, size: node.size, unit, rounds })
+  }
+
+  /**
+   * Measures at each of the sizes, on one node that grows.
+   *
+   * @param {NonNullable<Contest['along']>} along
+   * @param {readonly import('./node.mjs').Size[]} sizes
+   * @param {(size: import('./node.mjs').Size, isLast: boolean) => Promise<void>} measure
+   */
+  async grow(along, sizes, measure) {
+    await this.discard()
+    this.along = along
+    try {
+      for (const [i, size] of sizes.entries()) {
+        this.say(`  ${size[along]} ${along}`)
+        await measure(size, i === sizes.length - 1)
+      }
+    } finally {
+      this.along = null
+    }
   }
 }
 
@@ -70,6 +103,5 @@ export class Lab {
  */
 function isWithin(have, want) {
   const isSame = have.workloads === want.workloads && have.tenants === want.tenants
-  const canGrow = have.links <= want.links && have.routes <= want.routes
-  return isSame && canGrow && (have.rules === 0 || have.rules === want.rules)
+  return isSame && have.links <= want.links && have.routes <= want.routes && have.rules <= want.rules
 }

@@ -138,10 +138,7 @@ export class Node {
       throw new Error(`a node of ${this.#size.workloads} workloads does not become one of ${workloads}`)
     if (links > this.#size.links) await this.#crowd('links', links, this.#size.links)
     if (routes > this.#size.routes) await this.#crowd('routes', routes, this.#size.routes)
-    if (rules > this.#size.rules) {
-      if (this.#size.rules > 0) throw new Error('iptables rules are added once')
-      await this.#crowd('rules', rules, 0)
-    }
+    if (rules > this.#size.rules) await this.#crowd('rules', rules, this.#size.rules)
     this.#size = { links, routes, rules, workloads, tenants }
   }
 

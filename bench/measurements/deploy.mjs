@@ -65,5 +65,5 @@ export async function deploy(lab, size) {
   })
   await node.quiet()
   const stops = Object.entries(taken).map(([id, rounds]) => [id, rounds.map(({ stop }) => stop)])
-  lab.contests.push({ name: 'stop and sweep', size: node.size, unit: 'ms', rounds: Object.fromEntries(stops) })
+  lab.record('stop and sweep', node, 'ms', Object.fromEntries(stops))
 }

@@ -3,6 +3,7 @@
 import { assertSame } from '../expected.mjs'
 import { captureLeftovers } from '../leftovers.mjs'
 import { ORACLE } from '../paths.mjs'
+import { compareStalls } from './stalls.mjs'
 
 /**
  * @param {import('../lab.mjs').Lab} lab
@@ -38,5 +39,8 @@ export async function removal(lab, size, { oracleRounds }) {
   for (const { bridges, addresses } of taken.netsweep ?? [])
     if (bridges !== size.tenants || addresses !== size.workloads)
       throw new Error(`a pass removed ${bridges} bridges and ${addresses} addresses`)
+  await node.quiet()
+  const watched = node.subject()
+  await compareStalls(lab, node, [{ id: 'removal', before, after, round: () => watched.ask('stalls sweep') }])
   await lab.discard()
 }
