@@ -1,0 +1,41 @@
+/**
+ * One of those that are compared. A round returns what it measured; what has to be done before it, and what has to be
+ * checked behind it, is not measured.
+ *
+ * @typedef {object} Entry
+ * @property {string} id
+ * @property {() => Promise<any>} round
+ * @property {() => Promise<void>} [before]
+ * @property {() => Promise<void>} [after]
+ * @property {number} [rounds] at most so many, for what takes the better part of a minute
+ * @property {number} [warmUps] rounds that do not count: engines compile, caches fill. Default 1.
+ */
+
+/**
+ * Takes them in turns, each round in the other direction, so that a machine that is busy for a while slows all of them down, and
+ * nobody always comes after the same neighbour.
+ *
+ * @param {readonly Entry[]} entries
+ * @param {number} rounds
+ * @returns {Promise<Record<string, any[]>>} what each round of each returned
+ */
+export async function alternate(entries, rounds) {
+  /** @type {Record<string, any[]>} */
+  const taken = Object.fromEntries(entries.map(({ id }) => [id, []]))
+  for (const entry of entries) for (let i = 0; i < (entry.warmUps ?? 1); i++) await once(entry)
+  for (let round = 0; round < rounds; round++) {
+    const turn = round % 2 === 0 ? entries : [...entries].reverse()
+    for (const entry of turn) {
+      if (round < (entry.rounds ?? rounds)) taken[entry.id]?.push(await once(entry))
+    }
+  }
+  return taken
+}
+
+/** @param {Entry} entry */
+async function once({ before, round, after }) {
+  await before?.()
+  const measured = await round()
+  await after?.()
+  return measured
+}

@@ -1,0 +1,197 @@
+/**
+ * The figures that the project is held to: what is compared to what, and what that must reach. A figure whose parts were not
+ * measured in a run is not among that run's.
+ */
+import { ratios, summarize } from './statistics.mjs'
+
+/** @typedef {import('./lab.mjs').Contest} Contest */
+/** @typedef {NonNullable<Contest['along']>} Along */
+
+/**
+ * @typedef {object} Figure
+ * @property {string} what
+ * @property {string} to what it is compared to; '' for one that stands for itself
+ * @property {string} it how much it is
+ * @property {string} that how much the other one is
+ * @property {import('./statistics.mjs').Summary} measured a ratio, or so many of `unit`
+ * @property {string} unit '' for a ratio
+ * @property {number | null} limit null: for information
+ */
+
+/** @param {Figure} figure */
+export function isMet({ measured, limit }) {
+  return limit === null ? null : measured.median <= limit
+}
+
+/** Three digits that mean something. @param {number} value */
+export function digits(value) {
+  if (value === 0) return '0'
+  const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))
+  return value.toFixed(Math.min(places, 4))
+}
+
+/**
+ * @param {readonly Contest[]} contests
+ * @returns {Figure[]}
+ */
+export function figures(contests) {
+  const find = (/** @type {string} */ name, /** @type {Partial<Contest['size']>} */ size = {}) =>
+    contests.find(
+      (contest) =>
+        contest.name === name &&
+        contest.along === null &&
+        Object.entries(size).every(([key, many]) => contest.size[/** @type {Along} */ (key)] === many),
+    )
+  const grown = (/** @type {Along} */ along) =>
+    contests.filter((contest) => contest.name === 'idle' && contest.along === along)
+  const [links, needs, idle, removal] = ['links', 'needs', 'idle', 'removal'].map((name) => find(name))
+  const peers = Object.keys(links?.rounds ?? {}).filter((id) => id !== 'netsweep' && !id.startsWith('floor'))
+  const all = 'every link listed and decoded'
+  const some = 'what a pass needs to know of the links'
+  const removing = 'one pass behind 100 stopped workloads'
+  return [
+    ...ratio(all, "the floor's dump_links", links, 'netsweep', ['floor dump_links'], 1.5),
+    ...peers.flatMap((id) => ratio(all, id, links, 'netsweep', [id], 1)),
+    ...ratio(some, "the floor's targeted", needs, 'netsweep', ['floor targeted'], 2),
+    ...ratio(some, "the floor's dump_links", needs, 'netsweep', ['floor dump_links'], 1 / 5),
+    ...ratio('an idle pass', 'targeted + iptables-save', idle, 'netsweep', ['floor targeted', 'iptables-save'], 1.5),
+    ...ratio('an idle pass', "the oracle's sweep", idle, 'netsweep', ['oracle'], 1 / 20),
+    ...ratio(removing, 'ip -batch deleting the bridges', removal, 'netsweep', ['ip -batch'], 1.3),
+    ...ratio(removing, 'a C program deleting them', removal, 'netsweep', ['floor delete'], null),
+    ...ratio(removing, "the oracle's sweep", removal, 'netsweep', ['oracle'], 1 / 40),
+    ...ratio('deploy of one workload', "the oracle's deploy", find('deploy'), 'netsweep', ['oracle'], 1 / 10),
+    ...ratio('stop and sweep of one workload', "the oracle's", find('stop and sweep'), 'netsweep', ['oracle'], 1 / 10),
+    ...growth('links', 1000, grown('links'), "the floor's targeted", 'floor targeted'),
+    ...growth('routes', 0, grown('routes'), 'a filtered route dump', 'floor dump_routes_of'),
+    ...growth('rules', 0, grown('rules'), 'iptables-save', 'iptables-save'),
+    ...stalls(contests),
+    ...memory(contests),
+    ...starts(contests),
+  ]
+}
+
+/**
+ * @param {string} what
+ * @param {string} to
+ * @param {Contest | undefined} contest
+ * @param {string} entry
+ * @param {readonly string[]} references what it is compared to: their sum
+ * @param {number | null} limit
+ * @returns {Figure[]}
+ */
+function ratio(what, to, contest, entry, references, limit) {
+  const values = contest?.rounds[entry]
+  const others = sum(contest, references)
+  if (contest === undefined || values === undefined || others === undefined) return []
+  return [compared(what, to, values, others, contest.unit, limit)]
+}
+
+/**
+ * @param {Contest | undefined} contest
+ * @param {readonly string[]} entries
+ */
+function sum(contest, entries) {
+  const parts = entries.map((entry) => contest?.rounds[entry])
+  if (parts.includes(undefined)) return undefined
+  return /** @type {number[][]} */ (parts).reduce((total, part) => total.map((value, i) => value + (part[i] ?? 0)))
+}
+
+/**
+ * @param {string} what
+ * @param {string} to
+ * @param {readonly number[]} values
+ * @param {readonly number[]} others
+ * @param {string} unit of both
+ * @param {number | null} limit
+ * @returns {Figure}
+ */
+function compared(what, to, values, others, unit, limit) {
+  const [it, that] = [values, others].map((list) => `${digits(summarize(list).median)} ${unit}`)
+  return { what, to, it: it ?? '', that: that ?? '', measured: summarize(ratios(values, others)), unit: '', limit }
+}
+
+/**
+ * What so many more of others' add, against what they add to the one question that cannot be avoided.
+ *
+ * @param {Along} along
+ * @param {number} least
+ * @param {readonly Contest[]} contests
+ * @param {string} to
+ * @param {string} reference
+ * @returns {Figure[]}
+ */
+function growth(along, least, contests, to, reference) {
+  const first = contests.find(({ size }) => size[along] === least)
+  const last = contests.at(-1)
+  if (first === undefined || last === undefined || first === last) return []
+  const added = (/** @type {string} */ entry) =>
+    (last.rounds[entry] ?? []).map((value, i) => value - (first.rounds[entry]?.[i] ?? Number.NaN))
+  const what = `what an idle pass grows by from ${count(least)} to ${count(last.size[along])} other ${along}`
+  return [compared(what, to, added('netsweep'), added(reference), 'ms', 1)]
+}
+
+const count = new Intl.NumberFormat('en').format
+
+/** @param {Contest} contest */
+function beside({ size: { links, routes, rules } }) {
+  return `${count(links)} links, ${count(routes)} routes, ${count(rules)} rules`
+}
+
+/**
+ * @param {readonly Contest[]} contests
+ * @returns {Figure[]}
+ */
+function stalls(contests) {
+  const alone = 'iptables-save only'
+  return contests.flatMap((contest) => {
+    const entries = Object.keys(contest.rounds).filter((id) => id !== alone)
+    if (contest.name === '99 % of stalls below')
+      return entries.map((id) => {
+        const [value = Number.NaN] = contest.rounds[id] ?? []
+        const that = `${digits(contest.rounds[alone]?.[0] ?? Number.NaN)} ms`
+        const what = `99 % of the event loop's stalls: ${id}, ${beside(contest)}`
+        return { what, to: alone, it: `${digits(value)} ms`, that, measured: summarize([value]), unit: 'ms', limit: 5 }
+      })
+    if (contest.name !== 'longest stall') return []
+    return entries.flatMap((id) =>
+      ratio(`the longest stall: ${id}, ${beside(contest)}`, alone, contest, id, [alone], 2),
+    )
+  })
+}
+
+const MB = 1e6 / 1024
+
+/**
+ * @param {readonly Contest[]} contests
+ * @returns {Figure[]}
+ */
+function memory(contests) {
+  return contests
+    .filter(({ name }) => name === 'memory')
+    .map((contest) => {
+      const [idle = [], passes = [], text = []] = Object.values(contest.rounds)
+      const above = passes.map((kib, i) => (kib - (idle[i] ?? Number.NaN) - (text[i] ?? Number.NaN)) / MB)
+      const [it, that] = [passes, idle].map((list) => `${digits(summarize(list).median / MB)} MB`)
+      const what = `memory of a process that sweeps, iptables-save's text apart, ${beside(contest)}`
+      const to = 'that of an idle one: the difference'
+      return { what, to, it: it ?? '', that: that ?? '', measured: summarize(above), unit: 'MB', limit: 20 }
+    })
+}
+
+/**
+ * @param {readonly Contest[]} contests
+ * @returns {Figure[]}
+ */
+function starts(contests) {
+  return contests
+    .filter(({ name }) => name === 'start')
+    .flatMap((contest) => {
+      const { workloads } = contest.size
+      const where = workloads === 0 ? 'on a node without a bridge' : `with ${workloads} live workloads`
+      const what = `netsweep sweep as a process, ${where}`
+      return [
+        ...ratio(what, 'node -e 0', contest, 'netsweep sweep', ['node -e 0'], workloads === 0 ? 2.5 : 3),
+        ...ratio(what, "the oracle's sweep", contest, 'netsweep sweep', ['oracle'], null),
+      ]
+    })
+}

@@ -1,0 +1,27 @@
+/** A pass with nothing to do: what an agent pays again and again, on a node that others have filled. */
+import { assertSame } from '../expected.mjs'
+import { ORACLE } from '../paths.mjs'
+
+/**
+ * @param {import('../lab.mjs').Lab} lab
+ * @param {import('../node.mjs').Size} size
+ * @param {{ withOracle: boolean }} options
+ */
+export async function idle(lab, size, { withOracle }) {
+  const node = await lab.node(size)
+  const before = await node.dump()
+  const subject = node.subject()
+  const floor = node.floor()
+  const save = node.timed('iptables-nft-save')
+  const oracle = node.timed('bash', [ORACLE, 'sweep'])
+  const entries = [
+    { id: 'netsweep', warmUps: 3, round: () => subject.ask('idle') },
+    { id: 'floor targeted', round: () => floor.ask('targeted') },
+    { id: 'floor dump_routes_of', round: () => floor.ask('dump_routes_of yah0') },
+    { id: 'iptables-save', round: () => save.ask() },
+  ]
+  if (withOracle) entries.push({ id: 'oracle', round: () => oracle.ask() })
+  await lab.compare('idle', node, entries)
+  await node.quiet()
+  assertSame('a pass with nothing to do', await node.dump(), before)
+}

@@ -1,0 +1,65 @@
+/** How late the event loop of a process is while it does each of the things that are measured. */
+import { quantile } from '../statistics.mjs'
+import { describe } from '../workloads.mjs'
+
+/** @typedef {{ late: number[] }} Watched */
+
+const QUESTIONS = /** @type {const} */ (['links', 'needs', 'idle'])
+
+/**
+ * @param {import('../lab.mjs').Lab} lab
+ * @param {import('../node.mjs').Size} size
+ */
+export async function stalls(lab, size) {
+  const node = await lab.node(size)
+  const subject = node.subject()
+  const newcomer = describe('newcomer', 250, 'tenant0')
+  await compareStalls(lab, node, [
+    ...QUESTIONS.map((question) => ({ id: question, warmUps: 3, round: () => subject.ask(`stalls ${question}`) })),
+    {
+      id: 'deploy, stop and sweep',
+      async round() {
+        const deployed = await subject.ask(`stalls deploy ${JSON.stringify(newcomer)}`)
+        const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
+        const swept = await subject.ask('stalls sweep')
+        return { late: [...deployed.late, ...stopped.late, ...swept.late] }
+      },
+    },
+  ])
+}
+
+/**
+ * An idle pass alone.
+ *
+ * @param {import('../lab.mjs').Lab} lab
+ * @param {import('../node.mjs').Size} size
+ */
+export async function idleStalls(lab, size) {
+  const node = await lab.node(size)
+  const subject = node.subject()
+  await compareStalls(lab, node, [{ id: 'idle', warmUps: 3, round: () => subject.ask('stalls idle') }])
+}
+
+/**
+ * Beside a process that only runs iptables-save. Kept are the longest of each round, and what 99 % of all rounds' ticks stay below.
+ *
+ * @param {import('../lab.mjs').Lab} lab
+ * @param {import('../node.mjs').Node} node
+ * @param {readonly import('../alternate.mjs').Entry[]} entries
+ */
+export async function compareStalls(lab, node, entries) {
+  const saveOnly = node.start(process.execPath, ['save-only.mjs'])
+  const all = [...entries, { id: 'iptables-save only', warmUps: 3, round: () => saveOnly.ask() }]
+  const taken = await lab.compare('longest stall', node, all, { value: ({ late }) => Math.max(...late) })
+  await node.quiet()
+  const shares = Object.entries(taken).map(([id, rounds]) => [
+    id,
+    [
+      quantile(
+        rounds.flatMap(({ late }) => late),
+        0.99,
+      ),
+    ],
+  ])
+  lab.record('99 % of stalls below', node, 'ms', Object.fromEntries(shares))
+}

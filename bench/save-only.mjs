@@ -1,0 +1,15 @@
+/** A process that only runs iptables-save, for comparison of how late its event loop is. */
+import { execFile } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { StallWatch } from './stalls.mjs'
+
+const run = promisify(execFile)
+
+for await (const _ of createInterface(process.stdin)) {
+  const watch = new StallWatch()
+  const start = performance.now()
+  await run('iptables-nft-save', [], { maxBuffer: 2 ** 30 })
+  const ms = performance.now() - start
+  process.stdout.write(`${JSON.stringify({ ms, late: watch.end() })}\n`)
+}
