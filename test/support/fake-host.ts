@@ -260,6 +260,7 @@ export function delegate(host: Host): Host {
     deleteNamespace: (name) => host.deleteNamespace(name),
     openNamespace: (name) => host.openNamespace(name),
     scratchNamespace: () => host.scratchNamespace(),
+    lend: (descriptor) => host.lend?.(descriptor),
     close: () => host.close(),
   }
 }
