@@ -4,6 +4,7 @@
       "target_name": "netsweep",
       "sources": [
         "native/addon.cc",
+        "native/bridge.cc",
         "native/channel.cc",
         "native/constants.cc",
         "native/environment.cc",

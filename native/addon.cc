@@ -1,6 +1,7 @@
 // What the addon exports: src/kernel/native.ts says what each of it does.
 #include <napi.h>
 
+#include "bridge.h"
 #include "constants.h"
 #include "environment.h"
 #include "lock.h"
@@ -22,9 +23,11 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("scratchNamespace", scratchNamespace);
   add("createNamespace", createNamespace);
   add("deleteNamespace", deleteNamespace);
+  add("deletePlaceholder", deletePlaceholder);
   add("listNamespaces", listNamespaces);
   add("readFileIn", readFileIn);
   add("writeFileIn", writeFileIn);
+  add("bridgePorts", bridgePorts);
   add("tryLock", tryLock);
   add("encodeFilterDump", encodeFilterDump);
   add("decodeFilter", decodeFilter);

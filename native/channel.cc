@@ -53,7 +53,7 @@ struct Channel::Flight {
   size_t unanswered;
 
   size_t sift(uint8_t* datagram, size_t length);
-  bool isAnswer(nlmsghdr& header);
+  bool isAnswer(nlmsghdr& header, const uint8_t* message);
 };
 
 void Channel::open() {
@@ -198,7 +198,7 @@ size_t Channel::Flight::sift(uint8_t* datagram, size_t length) {
     std::memcpy(&header, datagram + offset, sizeof header);
     if (header.nlmsg_len < sizeof header || header.nlmsg_len > left) throw Ended{End::malformed};
     const size_t whole = std::min<size_t>(NLMSG_ALIGN(header.nlmsg_len), left);
-    if (isAnswer(header)) {
+    if (isAnswer(header, datagram + offset)) {
       if (kept != offset) std::memmove(datagram + kept, datagram + offset, whole);
       std::memcpy(datagram + kept, &header, sizeof header);
       kept += whole;
@@ -210,13 +210,18 @@ size_t Channel::Flight::sift(uint8_t* datagram, size_t length) {
   return kept;
 }
 
-/** Whether it answers one of this flight. Puts the request's index for its sequence, and notes when it was the last. */
-bool Channel::Flight::isAnswer(nlmsghdr& header) {
+/** Whether it answers one of this flight and is wanted. Puts the request's index for its sequence, and notes when it was the last. */
+bool Channel::Flight::isAnswer(nlmsghdr& header, const uint8_t* message) {
   const uint32_t index = header.nlmsg_seq - base;
   if (header.nlmsg_pid != port || index < first || index >= end) return false;
   Request& request = requests[index];
   if (request.answered) return false;
+  if (request.keep && header.nlmsg_type >= NLMSG_MIN_TYPE && !request.keep->wants(message, header.nlmsg_len)) {
+    request.interrupted |= (header.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+    return false;
+  }
   header.nlmsg_seq = index;
+  if (request.interrupted) header.nlmsg_flags |= NLM_F_DUMP_INTR;
 
   const bool isEnd = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
   const bool isWhole = !request.isDump && !request.wantsAck && (header.nlmsg_flags & NLM_F_MULTI) == 0;

@@ -73,6 +73,20 @@ class Promised {
   Napi::Value value_;
 };
 
+/** Calls `body`, and turns what is wrong with its arguments into the exception or the rejection that JavaScript gets. */
+template <typename Body>
+Napi::Value rejecting(Napi::Env env, Body body) {
+  try {
+    return body();
+  } catch (const Napi::Error&) {
+    throw;
+  } catch (...) {
+    const Promised promised(env);
+    promised.reject(std::current_exception());
+    return promised.value();
+  }
+}
+
 /** The Error for a failure: with `errno` and `syscall` when it was a system call's. */
 Napi::Value errorValue(Napi::Env env, std::exception_ptr failure);
 

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 
@@ -68,6 +69,32 @@ void shareFolder() {
   check(mount("", kFolder.c_str(), "none", MS_SHARED | MS_REC, nullptr), "mount --make-rshared " + kFolder);
 }
 
+/** What a process that was killed while it made a namespace leaves: an empty file that nothing is mounted on. Its inode, or 0. */
+uint64_t placeholderAt(const std::string& path) {
+  struct statx file;
+  const unsigned wanted = STATX_TYPE | STATX_SIZE | STATX_INO;
+  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, wanted, &file) != 0) {
+    if (errno == ENOENT) return 0;
+    throw SystemError("statx " + path, errno);
+  }
+  const bool tellsMounts = (file.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
+  const bool isMount = !tellsMounts || (file.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  return S_ISREG(file.stx_mode) && file.stx_size == 0 && !isMount ? file.stx_ino : 0;
+}
+
+/** Opens and locks a placeholder: one that somebody else has locked is no leftover, he is at work. None: not open. */
+Descriptor claimPlaceholder(const std::string& path, int flags) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0));
+  if (!file.isOpen()) {
+    if (errno == ENOENT && flags == 0) return file;
+    throw SystemError("open " + path, errno);
+  }
+  struct stat opened;
+  check(fstat(file.get(), &opened), "fstat " + path);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 || placeholderAt(path) != opened.st_ino) file.reset();
+  return file;
+}
+
 }  // namespace
 
 void checkName(const std::string& name) {
@@ -90,14 +117,17 @@ Descriptor openNetwork(const std::string& path) {
 
 Descriptor openNamed(const std::string& name) {
   enterMountsOfInit();
-  return openNetwork(pathOf(name));
+  const std::string path = pathOf(name);
+  if (placeholderAt(path) != 0) throw SystemError("open " + path + ", an empty file", ENOENT);
+  return openNetwork(path);
 }
 
 void createNamed(const std::string& name) {
   enterMountsOfInit();
   shareFolder();
   const std::string path = pathOf(name);
-  Descriptor(check(open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0), "open " + path)).reset();
+  const Descriptor file = claimPlaceholder(path, O_CREAT);
+  if (!file.isOpen()) throw SystemError("open " + path, EEXIST);
   try {
     check(unshare(CLONE_NEWNET), "unshare CLONE_NEWNET");
     check(mount(kOwnNetwork, path.c_str(), "none", MS_BIND, nullptr), "mount --bind " + path);
@@ -110,11 +140,20 @@ void createNamed(const std::string& name) {
 void deleteNamed(const std::string& name) {
   enterMountsOfInit();
   const std::string path = pathOf(name);
-  // EINVAL: nothing is mounted there, a file that was left behind.
-  if (umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL) {
-    throw SystemError("umount " + path, errno);
-  }
+  // Whatever else bears the name is somebody's.
+  openNetwork(path).reset();
+  // Not to be left with the name alone.
+  check(faccessat(AT_FDCWD, kFolder.c_str(), W_OK, AT_EACCESS), "write to " + kFolder);
+  check(umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW), "umount " + path);
   check(unlink(path.c_str()), "unlink " + path);
+}
+
+bool deletePlaceholder(const std::string& name) {
+  enterMountsOfInit();
+  const std::string path = pathOf(name);
+  const Descriptor file = claimPlaceholder(path, 0);
+  if (file.isOpen()) check(unlink(path.c_str()), "unlink " + path);
+  return file.isOpen();
 }
 
 std::vector<std::string> listNamed() {

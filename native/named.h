@@ -14,10 +14,13 @@ void checkName(const std::string& name);
 
 /** Opens what is at `path`. Throws when that is no network namespace. */
 Descriptor openNetwork(const std::string& path);
-/** Opens /run/netns/<name>. */
+/** Opens /run/netns/<name>. ENOENT for a placeholder too: an empty file that nothing is mounted on. */
 Descriptor openNamed(const std::string& name);
+/** Takes over a placeholder. */
 void createNamed(const std::string& name);
 void deleteNamed(const std::string& name);
+/** Whether there was one. */
+bool deletePlaceholder(const std::string& name);
 /** Sorted; empty when the folder is not there. */
 std::vector<std::string> listNamed();
 

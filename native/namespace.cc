@@ -22,10 +22,6 @@ Napi::Value undefined(Napi::Env env) {
   return env.Undefined();
 }
 
-void enter(const Descriptor& netns) {
-  if (netns.isOpen()) check(setns(netns.get(), CLONE_NEWNET), "setns");
-}
-
 Descriptor openFile(const std::string& path, int flags) {
   return Descriptor(check(retryInterrupted([&] { return open(path.c_str(), flags | O_CLOEXEC); }), "open " + path));
 }
@@ -71,24 +67,14 @@ struct Place {
   std::string path;
 };
 
-/** Calls `body`, and turns what is wrong with the arguments into the exception that JavaScript gets. */
-template <typename Body>
-Napi::Value rejecting(Napi::Env env, Body body) {
-  try {
-    return body();
-  } catch (const Napi::Error&) {
-    throw;
-  } catch (...) {
-    const Promised promised(env);
-    promised.reject(std::current_exception());
-    return promised.value();
-  }
-}
-
 }  // namespace
 
 Descriptor duplicate(int fd) {
   return Descriptor(fd < 0 ? -1 : check(fcntl(fd, F_DUPFD_CLOEXEC, 0), "fcntl F_DUPFD_CLOEXEC"));
+}
+
+void enter(const Descriptor& netns) {
+  if (netns.isOpen()) check(setns(netns.get(), CLONE_NEWNET), "setns");
 }
 
 Napi::Value openNamespace(const Napi::CallbackInfo& info) {
@@ -130,6 +116,14 @@ Napi::Value deleteNamespace(const Napi::CallbackInfo& info) {
     return Environment::run(info.Env(), [name = nameArgument(info[0])]() -> ToValue {
       deleteNamed(name);
       return undefined;
+    });
+  });
+}
+
+Napi::Value deletePlaceholder(const Napi::CallbackInfo& info) {
+  return rejecting(info.Env(), [&] {
+    return Environment::run(info.Env(), [name = nameArgument(info[0])]() -> ToValue {
+      return [was = deletePlaceholder(name)](Napi::Env env) { return Napi::Boolean::New(env, was); };
     });
   });
 }

@@ -2,10 +2,13 @@
 
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "attributes.h"
 
 namespace netsweep {
 namespace {
@@ -45,8 +48,29 @@ Requests::Requests(int protocol, std::vector<uint8_t> bytes) : bytes_(std::move(
     if (protocol == NETLINK_ROUTE && !isRouteGet(header) && !wantsAck) {
       refuse(count(), offset, "a change without NLM_F_ACK, whose success nothing would answer");
     }
-    requests_.push_back({offset, length, isDump(protocol, header), wantsAck, false});
+    requests_.push_back({offset, length, isDump(protocol, header), wantsAck, false, std::nullopt, false});
     offset += NLMSG_ALIGN(length);
+  }
+}
+
+void Requests::keep(size_t index, Keep keep) {
+  if (index >= count() || !requests_[index].isDump) {
+    throw std::invalid_argument("request " + std::to_string(index) + " is no dump, whose objects could be left out");
+  }
+  requests_[index].keep = std::move(keep);
+}
+
+bool Keep::wants(const uint8_t* message, size_t length) const {
+  try {
+    AttributeReader reader(message, std::min(length, NLMSG_HDRLEN + header), length);
+    Attribute found;
+    while (reader.next(found)) {
+      if (found.type != attribute) continue;
+      return std::find(values.begin(), values.end(), found.as<uint32_t>("attribute")) != values.end();
+    }
+    return without;
+  } catch (const Malformed&) {
+    return true;
   }
 }
 

@@ -3,9 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace netsweep {
+
+/**
+ * Which of the objects that a dump lists are wanted: those whose attribute, 32 bits behind a family header of `header` bytes,
+ * has one of `values`; and those that have no such attribute, when `without` says so.
+ */
+struct Keep {
+  size_t header;
+  uint16_t attribute;
+  std::vector<uint32_t> values;
+  bool without;
+
+  /** Wanted too: what cannot be read, which is for the reader to say. `length`: of the whole message. */
+  bool wants(const uint8_t* message, size_t length) const;
+};
 
 struct Request {
   size_t offset;
@@ -15,6 +30,9 @@ struct Request {
   /** Answered by an NLMSG_ERROR at its end, with error 0 for success. */
   bool wantsAck;
   bool answered;
+  std::optional<Keep> keep;
+  /** An object that was not wanted said that the dump was interrupted. */
+  bool interrupted;
 };
 
 class Requests {
@@ -25,6 +43,9 @@ class Requests {
   size_t count() const { return requests_.size(); }
   Request& operator[](size_t index) { return requests_[index]; }
   const uint8_t* data(size_t index) const { return bytes_.data() + requests_[index].offset; }
+
+  /** Throws std::invalid_argument when there is no such request, or it is no dump. */
+  void keep(size_t index, Keep keep);
 
   /** Fills in sequence (`base` + index) and port. */
   void number(uint32_t base, uint32_t port);

@@ -1,5 +1,6 @@
 #include "socket.h"
 
+#include <linux/netlink.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -195,14 +196,36 @@ Clock::time_point deadlineAfter(const Napi::Value& timeout) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
 }
 
+std::vector<std::pair<size_t, Keep>> keepsOf(const Napi::Value& value) {
+  std::vector<std::pair<size_t, Keep>> keeps;
+  if (value.IsUndefined()) return keeps;
+  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "keeps is no array");
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t place = 0; place < list.Length(); ++place) {
+    const auto object = Napi::Value(list.Get(place)).ToObject();
+    const auto values = Napi::Value(object.Get("values"));
+    if (!values.IsArray()) throw Napi::TypeError::New(value.Env(), "values is no array");
+    Keep keep{unsigned32(object.Get("header"), "header"),
+              static_cast<uint16_t>(integer(object.Get("attribute"), "attribute", 0, UINT16_MAX)),
+              {},
+              Napi::Value(object.Get("without")).ToBoolean()};
+    const auto wanted = values.As<Napi::Array>();
+    for (uint32_t i = 0; i < wanted.Length(); ++i) keep.values.push_back(unsigned32(wanted.Get(i), "value"));
+    keeps.emplace_back(unsigned32(object.Get("request"), "request"), std::move(keep));
+  }
+  return keeps;
+}
+
 Napi::Value exchange(const Napi::CallbackInfo& info, const std::shared_ptr<Owner>& owner) {
   const Napi::Env env = info.Env();
   std::vector<uint8_t> batch = bytes(info[0], "requests");
   const Clock::time_point deadline = deadlineAfter(info[1]);
   const uint32_t key = info[2].IsUndefined() ? 0 : unsigned32(info[2], "key");
+  std::vector<std::pair<size_t, Keep>> keeps = keepsOf(info[3]);
   const Promised promised(env);
   try {
     Requests requests(owner->worker->protocol, std::move(batch));
+    for (auto& [index, keep] : keeps) requests.keep(index, std::move(keep));
     owner->worker->add(std::make_shared<Job>(std::move(requests), deadline, key, promised, owner));
   } catch (...) {
     promised.reject(std::current_exception());

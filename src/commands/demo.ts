@@ -21,9 +21,11 @@ nothing behind. The exit status is 0 only when what is left on that node is exac
 
 async function runDemo({ io, settings, argv, json, net }: Context): Promise<number> {
   if (net.netns !== undefined) throw new UsageError(settings.source('netns'), 'the demo makes a namespace of its own')
-  const outside = settings.text(INSIDE)
+  // By the call alone: a variable that somebody set must not make a demo take his node for its own.
+  const outside = settings.given.get(INSIDE)
   if (outside === undefined) return runOnPrivateNode(io, argv)
-  if (!isPrivateNode(outside)) throw new UsageError(`--${INSIDE}`, 'this is no node of its own')
+  if (typeof outside !== 'string' || !isPrivateNode(outside))
+    throw new UsageError(`--${INSIDE}`, 'this is no node of its own')
 
   const { playDemo } = await import('../demo/story.js')
   const style = styleOf(io.stdout, io.env)

@@ -1,6 +1,7 @@
 /** `netsweep show`: the node as the sweep sees it. Takes no lock and changes nothing. */
 import { UsageError } from '../node/errors.js'
 import { decide } from '../node/reconcile.js'
+import { namespaceNames } from '../node/system.js'
 import { DONE } from '../report/failure.js'
 import { reportNode } from '../report/node.js'
 import { nodeText } from '../report/node-text.js'
@@ -26,7 +27,7 @@ async function runShow({ io, settings, log, json, net }: Context): Promise<numbe
     try {
       return await withProgress(io.stderr, 'reading the node', async () => {
         const decision = await decide(host, net, null, { signal, log })
-        return reportNode(decision, await host.namespaceNames({ signal }))
+        return reportNode(decision, await namespaceNames(host, { signal }))
       })
     } finally {
       host.close()

@@ -8,6 +8,7 @@ import type { ContainerNet } from '../node/net.js'
 import { decide, reconcile } from '../node/reconcile.js'
 import type { Reconciled } from '../node/reconciled.js'
 import { stop } from '../node/stop.js'
+import { namespaceNames } from '../node/system.js'
 import { reportNode } from '../report/node.js'
 import { nodeText } from '../report/node-text.js'
 import { count, type Style, table } from '../report/style.js'
@@ -158,7 +159,7 @@ async function plugInStranger(tools: Tools, iptables: string, bridge: string): P
 async function showNode(net: ContainerNet, signal: AbortSignal, style: Style): Promise<string> {
   await using lock = await lockNodeState(net, { signal })
   const decision = await decide(lock.host, net, null, { signal })
-  return nodeText(reportNode(decision, await lock.host.namespaceNames({ signal })), net.range, style)
+  return nodeText(reportNode(decision, await namespaceNames(lock.host, { signal })), net.range, style)
 }
 
 const steps = (pass: Reconciled): string[] => pass.steps.map(({ action, object }) => `${action} ${object}`)

@@ -18,7 +18,27 @@ export interface CallOptions {
 export interface ExchangeOptions extends CallOptions {
   /** Which part of the kernel is asked: rtnetlink, unless netfilter is named. */
   readonly protocol?: 'route' | 'netfilter' | undefined
+  /** What the answers to some of the dumps may leave out. A host may as well return everything. */
+  readonly keep?: readonly KeepOf[] | undefined
 }
+
+/**
+ * Of all that a dump lists, what is wanted: objects whose attribute, 32 bits behind a family header of `header` bytes, has
+ * one of `values`, and those that have no such attribute when `without` says so. For what the kernel cannot filter: the
+ * rest would only be carried to JavaScript to be dropped there.
+ */
+export interface Keep {
+  readonly header: number
+  readonly attribute: number
+  readonly values: readonly number[]
+  readonly without: boolean
+}
+
+/** `request`: the index of the dump in its batch. */
+export type KeepOf = Keep & { readonly request: number }
+
+/** The ports of one bridge, by index; or, with `code`, why they are not known: the errno's name. */
+export type BridgePorts = { readonly indexes: readonly number[] } | { readonly code: string }
 
 /** How a process ended. Never an exception: a tool that is not there has `code` 'ENOENT'. */
 export interface Ran {
@@ -48,6 +68,11 @@ export interface Host {
    * with are answers.
    */
   exchange(requests: Buffer, options?: ExchangeOptions): Promise<Buffer>
+  /**
+   * The ports of each bridge of these names, asked of the bridge itself: rtnetlink would walk all links of the node for
+   * each. ENODEV: no link has that name now; EOPNOTSUPP: it is no bridge, or a kernel that does not tell.
+   */
+  bridgePorts(names: readonly string[]): Promise<readonly BridgePorts[]>
   /** Runs a tool in the host's network namespace. The name is looked up in PATH, and nowhere else. */
   run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
   /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
@@ -62,11 +87,19 @@ export interface Host {
    * `Link.peerNamespace` refers to. Of two names of one namespace, the first.
    */
   namespaceNames(options?: CallOptions): Promise<ReadonlyMap<number, string>>
-  /** Makes a network namespace of that name. Rejects with `code` EEXIST when the name is taken. */
+  /** Makes a network namespace of that name, on a placeholder too. Rejects with `code` EEXIST when the name is taken. */
   createNamespace(name: string): Promise<void>
   /** Removes the name. Rejects with `code` ENOENT when there is none; the namespace lives on while somebody holds it. */
   deleteNamespace(name: string): Promise<void>
-  /** Opens the network namespace of that name, its calls limited like this host's. Null when there is none. */
+  /**
+   * Removes the empty file that is left at that name by whoever was killed while he made a namespace: nothing is mounted on
+   * it. False when there is none such.
+   */
+  deletePlaceholder(name: string): Promise<boolean>
+  /**
+   * Opens the network namespace of that name, its calls limited like this host's. Null when there is none. Rejects without a
+   * `code` when what bears the name is no network namespace.
+   */
   openNamespace(name: string): Promise<OpenNamespace | null>
   /** Makes a network namespace of no name, to try things in: it is gone when its host is closed. */
   scratchNamespace(): Promise<OpenNamespace>

@@ -1,6 +1,6 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
 import { fstatSync } from 'node:fs'
-import type { CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
+import type { BridgePorts, CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
 import { ask } from './netlink/ask.js'
@@ -45,6 +45,9 @@ async function hostOf(descriptor: number, options: HostOptions): Promise<OpenNam
   }
 }
 
+/** Of a name below /run/netns: gone meanwhile, or a file of another kind, or one that is kept from us. */
+const NO_NAMESPACE: ReadonlySet<string> = new Set(['ENOENT', 'EACCES', 'ELOOP', 'ENXIO'])
+
 /**
  * Where the addon has nothing to enter. To enter a network namespace takes CAP_SYS_ADMIN, even the one that one is in:
  * who has CAP_NET_ADMIN alone works in his own.
@@ -66,7 +69,7 @@ class LinuxHost implements Host {
   ) {}
 
   async exchange(requests: Buffer, options: ExchangeOptions = {}): Promise<Buffer> {
-    const { signal, timeoutMs = this.timeoutMs, protocol } = options
+    const { signal, timeoutMs = this.timeoutMs, protocol, keep } = options
     this.#assertOpen()
     const socket = protocol === 'netfilter' ? await this.#openNetfilter() : this.socket
     if (signal?.aborted) throw aborted(signal)
@@ -76,10 +79,17 @@ class LinuxHost implements Host {
     const cancel = (): void => socket.cancel(key)
     signal?.addEventListener('abort', cancel, { once: true })
     try {
-      return bytesOf(await socket.exchange(requests, timeoutMs, key), signal)
+      return bytesOf(await socket.exchange(requests, timeoutMs, key, keep), signal)
     } finally {
       signal?.removeEventListener('abort', cancel)
     }
+  }
+
+  async bridgePorts(names: readonly string[]): Promise<readonly BridgePorts[]> {
+    this.#assertOpen()
+    if (names.length === 0) return []
+    const found = await coded(native().bridgePorts(this.#entered, names))
+    return found.map(({ indexes, errno }) => (errno === 0 ? { indexes } : { code: errnoName(errno) }))
   }
 
   async run(
@@ -129,6 +139,10 @@ class LinuxHost implements Host {
     await coded(native().deleteNamespace(name))
   }
 
+  async deletePlaceholder(name: string): Promise<boolean> {
+    return coded(native().deletePlaceholder(name))
+  }
+
   async openNamespace(name: string): Promise<OpenNamespace | null> {
     try {
       return await openLinuxHost({ netns: name, timeoutMs: this.timeoutMs })
@@ -166,14 +180,16 @@ class LinuxHost implements Host {
     return this.#netfilter
   }
 
-  /** -1 when this namespace has given it none, and for a name that leads to no namespace: it may be gone by now. */
+  /** -1 when this namespace has given it none, and for a name that leads to no namespace that we may see. */
   async #idOf(name: string, options: CallOptions): Promise<number> {
-    const descriptor = await native()
-      .openNamespace(name)
-      .catch(() => null)
+    const descriptor = await coded(native().openNamespace(name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === undefined || NO_NAMESPACE.has(error.code)) return null
+      throw error
+    })
     if (descriptor === null) return -1
     try {
-      const [{ items }] = await ask(this, [namespaceId(descriptor)], options)
+      const [{ items, error }] = await ask(this, [namespaceId(descriptor)], options)
+      if (error !== null) throw error
       return items[0] ?? -1
     } finally {
       native().closeNamespace(descriptor)

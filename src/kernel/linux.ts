@@ -47,7 +47,6 @@ export const RTM_NEWLINK = 16
 export const RTM_DELLINK = 17
 export const RTM_GETLINK = 18
 export const RTM_NEWADDR = 20
-export const RTM_DELADDR = 21
 export const RTM_GETADDR = 22
 export const RTM_NEWROUTE = 24
 export const RTM_DELROUTE = 25
@@ -69,6 +68,8 @@ export const ETH_P_ARP = 0x0806
 
 // net/if.h
 export const IFF_UP = 0x1
+export const IF_OPER_UNKNOWN = 0
+export const IF_OPER_UP = 6
 
 // if_link.h
 export const IFLA_ADDRESS = 1
@@ -76,7 +77,9 @@ export const IFLA_IFNAME = 3
 export const IFLA_MTU = 4
 export const IFLA_LINK = 5
 export const IFLA_MASTER = 10
+export const IFLA_OPERSTATE = 16
 export const IFLA_LINKINFO = 18
+export const IFLA_GROUP = 27
 export const IFLA_NET_NS_FD = 28
 export const IFLA_EXT_MASK = 29
 export const IFLA_LINK_NETNSID = 37
@@ -102,7 +105,6 @@ export const IFA_PROTO = 11
 export const RT_TABLE_UNSPEC = 0
 export const RT_TABLE_MAIN = 254
 export const RTN_UNICAST = 1
-export const RTN_PROHIBIT = 8
 export const RT_SCOPE_UNIVERSE = 0
 export const RT_SCOPE_LINK = 253
 export const RT_SCOPE_NOWHERE = 255
@@ -116,7 +118,6 @@ export const RTA_PRIORITY = 6
 export const RTA_PREFSRC = 7
 export const RTA_METRICS = 8
 export const RTA_MULTIPATH = 9
-export const RTA_FLOW = 11
 export const RTA_TABLE = 15
 export const RTA_VIA = 18
 export const RTA_ENCAP_TYPE = 21

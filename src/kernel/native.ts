@@ -20,6 +20,16 @@ export interface NativeExchange {
   readonly errno: number
 }
 
+/** Of the dump with that index: the objects to keep, by an attribute of 32 bits behind a family header of `header` bytes. */
+export interface NativeKeep {
+  readonly request: number
+  readonly header: number
+  readonly attribute: number
+  readonly values: readonly number[]
+  /** Whether objects without that attribute are kept. */
+  readonly without: boolean
+}
+
 /** An AF_NETLINK socket with a thread of its own. */
 export interface NativeSocket {
   /** The port (nl_pid) that the kernel assigned. Another one after an exchange that did not end 'complete'. */
@@ -30,9 +40,10 @@ export interface NativeSocket {
    * and read to its end before the next message goes out; others go out many in one send. A message that asks for no
    * acknowledgement (NLM_F_ACK) is answered by its first reply; a change must ask for one.
    * Calls queue up: one exchange at a time; `timeoutMs` counts from the call. Rejects only for a request that is not
-   * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out.
+   * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out. `keeps`: of what these dumps
+   * list, the rest is left out of the answer.
    */
-  exchange(requests: Buffer, timeoutMs: number, key?: number): Promise<NativeExchange>
+  exchange(requests: Buffer, timeoutMs: number, key?: number, keeps?: readonly NativeKeep[]): Promise<NativeExchange>
   /** Ends the exchanges of that key that run or wait, with end 'cancelled'; without a key, all of them. */
   cancel(key?: number): void
   /** Cancels, and closes. Safe to call twice. */
@@ -71,6 +82,11 @@ export interface NativeAction {
   readonly otherEdits: readonly number[]
 }
 
+export interface NativePorts {
+  readonly indexes: readonly number[]
+  readonly errno: number
+}
+
 /**
  * Where a system call fails, the Error has two fields besides: `errno`, positive as in errno(3), and `syscall`, the call and
  * what it was for (`setns`, `mount /run/netns/x`).
@@ -89,22 +105,37 @@ export interface Native {
   /**
    * Opens a network namespace and returns a descriptor (close-on-exec): by name (below /run/netns of the mount
    * namespace of PID 1, where the caller has its own and may enter that one), by absolute path, or null: the caller's own.
-   * Rejects when what is there is no network namespace.
+   * Rejects when what is there is no network namespace; ENOENT for a placeholder: an empty file below /run/netns that
+   * nothing is mounted on, as a process leaves that was killed while it made a namespace.
    */
   openNamespace(nameOrPath: string | null): Promise<number>
   /** Closes that descriptor. fs.closeSync does too, but warns in a worker thread, where Node knows only what it opened. */
   closeNamespace(fd: number): void
   /** Makes a network namespace without a name and returns a descriptor: it is gone when that is closed. */
   scratchNamespace(): Promise<number>
-  /** Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the name is taken. */
+  /**
+   * Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the
+   * name is taken; a placeholder is taken over.
+   */
   createNamespace(name: string): Promise<void>
-  /** Unmounts and removes /run/netns/<name>. ENOENT when there is none. The namespace lives on while somebody holds it. */
+  /**
+   * Unmounts and removes /run/netns/<name>. ENOENT when there is none; rejects when what is there is no network namespace.
+   * The namespace lives on while somebody holds it.
+   */
   deleteNamespace(name: string): Promise<void>
+  /** Removes a placeholder, and nothing else. False when there is none. */
+  deletePlaceholder(name: string): Promise<boolean>
   /** The names below /run/netns, sorted; [] when the folder is not there. */
   listNamespaces(): Promise<string[]>
   /** Reads or writes a file as seen from that namespace: /proc/sys/net/…, /proc/thread-self/net/…. -1: the caller's own. */
   readFileIn(netnsFd: number, path: string): Promise<Buffer>
   writeFileIn(netnsFd: number, path: string, text: string): Promise<void>
+
+  /**
+   * The indexes of the ports of each bridge of these names, as the bridge lists them. `errno`, 0 when it answered: ENODEV when
+   * there is no link of that name, EOPNOTSUPP when it is no bridge. -1: the caller's own namespace.
+   */
+  bridgePorts(netnsFd: number, names: readonly string[]): Promise<readonly NativePorts[]>
 
   /** flock(fd, LOCK_EX | LOCK_NB). False when somebody else holds it. */
   tryLock(fd: number): boolean

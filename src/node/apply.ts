@@ -7,14 +7,13 @@ import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
-import { deleteLink, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
 import { deleteNeighbour, deleteProxy } from '../kernel/rtnetlink/neighbour.js'
 import { deleteRoute } from '../kernel/rtnetlink/route.js'
 import { deleteRule } from '../kernel/rtnetlink/rule.js'
 import { deleteFilter } from '../kernel/tc.js'
+import { deleteLinks, GONE_CODES } from './delete-links.js'
 import { ReadError } from './errors.js'
 import type { Plan, RestoreStep, Step, StepResult } from './plan.js'
-import { freshly, readLists } from './read.js'
 
 export interface ApplyOptions {
   readonly signal?: AbortSignal | undefined
@@ -48,9 +47,6 @@ export function foresee(plan: Plan): StepResult[] {
 type LinkStep = Extract<Step, { action: 'delete-link' }>
 /** A step that is one request to the kernel. */
 type RequestStep = Exclude<Step, RestoreStep | LinkStep>
-
-/** Already gone is what was wanted. */
-const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL'])
 
 class Applier {
   readonly results = new Map<Step, StepResult>()
@@ -127,28 +123,18 @@ class Applier {
     }
   }
 
-  /** One by one: each is looked at just before, since the kernel asks for no more than its index. */
+  /** The bridge that may have to stay is decided on when it is known what became of the others. */
   async #deleteLinks(steps: readonly LinkStep[]): Promise<void> {
-    for (const step of keeperLast(steps, this.plan)) {
-      const hold = step.held ?? linkHold(step, this.plan, this.results)
-      this.results.set(step, hold === null ? await this.#deleteLink(step) : kept(step, hold))
-    }
-  }
-
-  async #deleteLink(step: LinkStep): Promise<StepResult> {
-    const { link, object } = step
-    try {
-      const [[found], ports] = await freshly(() =>
-        readLists(this.host, [linkByIndex(link.index), portsOf(link.index)], { ...this.options, absent: ['ENODEV'] }),
-      )
-      if (found === undefined) return { step, outcome: 'gone', kept: null, error: null }
-      if (found.name !== link.name || found.kind !== link.kind)
-        return kept(step, `it is ${found.kind} ${found.name} now`)
-      if (ports[0] !== undefined) return kept(step, `port ${ports[0].name} came meanwhile`)
-      const [{ error }] = await ask(this.host, [deleteLink(link.index, `delete ${object}`)], this.options)
-      return error === null ? removed(step) : refused(step, error)
-    } catch (error) {
-      return { step, outcome: 'failed', kept: null, error: failure(error) }
+    const keeper = lastGateway(this.plan)
+    for (const some of [steps.filter((step) => step !== keeper), steps.filter((step) => step === keeper)]) {
+      const going: LinkStep[] = []
+      for (const step of some) {
+        const hold = step.held ?? linkHold(step, this.plan, this.results)
+        if (hold === null) going.push(step)
+        else this.results.set(step, kept(step, hold))
+      }
+      for (const [step, { outcome, kept, error }] of await deleteLinks(this.host, going, this.options))
+        this.results.set(step, { step, outcome, kept, error: error === null ? null : failure(error) })
     }
   }
 
@@ -243,14 +229,14 @@ function kept(step: Step, reason: string): StepResult {
 }
 
 function refused(step: Step, error: NetlinkError): StepResult {
-  if (GONE.has(error.code)) return { step, outcome: 'gone', kept: null, error: null }
+  if (GONE_CODES.has(error.code)) return { step, outcome: 'gone', kept: null, error: null }
   return { step, outcome: 'failed', kept: null, error: failure(error) }
 }
 
 /** Of the requests of one step: one that failed is told, and it is gone when none of them found anything. */
 function outcomeOf(step: Step, replies: readonly Reply<never>[]): StepResult {
   const errors = replies.flatMap(({ error }) => error ?? [])
-  const refusal = errors.find(({ code }) => !GONE.has(code)) ?? null
+  const refusal = errors.find(({ code }) => !GONE_CODES.has(code)) ?? null
   if (refusal !== null) return refused(step, refusal)
   return errors.length < replies.length ? removed(step) : { step, outcome: 'gone', kept: null, error: null }
 }

@@ -13,7 +13,8 @@ import {
   proxyKey,
   wantedBy,
 } from './grants.js'
-import { bridgeNames, type NodeView } from './view.js'
+import { bridgeNames } from './links.js'
+import type { NodeView } from './view.js'
 
 export interface ArpChanges {
   readonly proxiesGone: readonly Neighbour[]

@@ -8,6 +8,7 @@ import { ingressKind, probeAction, probeClassifier } from '../kernel/tc-support.
 import { UsageError } from './errors.js'
 import type { ArpEntry } from './grants.js'
 import { readError, readLists } from './read.js'
+import { openScratch } from './system.js'
 import type { NodeView } from './view.js'
 
 /** `wanted`: what the deploy would have to put on the bridges. @throws UsageError that names what stands in the way. */
@@ -34,7 +35,7 @@ export async function checkArpPath(host: Host, view: NodeView, wanted: readonly 
 
 /** Tried in a namespace of its own. */
 async function missingModules(host: Host): Promise<string[]> {
-  const scratch = await host.scratchNamespace()
+  const scratch = await openScratch(host)
   try {
     const [[lo]] = await readLists(scratch.host, [linkByName('lo')])
     const { index = 1 } = lo ?? {}

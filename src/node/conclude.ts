@@ -8,11 +8,12 @@ import type { Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
 import { hostVethOctet, peerVethName } from './contract.js'
 import { filterKey, type Identity, type Pair, pairsOf, proxyKey, wantedBy } from './grants.js'
+import { bridgeNames, type LinkReading, type OwnBridge } from './links.js'
 import { ownBridgeProhibit, owned, ownFilter, ownHostRoute, ownProxy, ownWorkloadProhibit } from './ownership.js'
 import type { Notice } from './plan.js'
 import type { Subnet } from './subnet.js'
 import { type OwnTables, ownTables } from './tables.js'
-import { bridgeNames, type LinkReading, type NodeView, type OwnBridge } from './view.js'
+import type { NodeView } from './view.js'
 
 /** A workload that runs: its host veth, on one of the node's bridges. */
 export interface Live {
@@ -62,8 +63,9 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
   const live = new Map(seen.map((each) => [each.address, each]))
   const foreign = new Map(readings.flatMap((links) => [...foreignIn(links, subnet)]))
   const named = addressesNamed(own, foreignIndexes(view.links, foreign))
+  const elsewhere = elsewhereIn(readings, own.tables, subnet)
   const departed = [...named]
-    .filter((address) => subnet.workloadOctet(address) !== null && !live.has(address))
+    .filter((address) => subnet.workloadOctet(address) !== null && !live.has(address) && !elsewhere.has(address))
     .sort(byAddress)
   const dead = deadIn(readings, foreign)
   const detached = detachedNames(own, readings)
@@ -86,7 +88,7 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
     pairs,
     ...unwanted(view, own, { subnet, live, seen, pairs, identities }),
     misplaced: misplaced(view, own, live),
-    spared: spared(readings, named, subnet),
+    spared: [...spared(readings, named, subnet), ...elsewhere.values()],
   }
 }
 
@@ -122,17 +124,38 @@ function ownObjects(view: NodeView, subnet: Subnet): Own {
 }
 
 /** Host veths on one of the bridges, up or down: those that were asked for by name, and those listed as ports. */
-function liveIn({ bridges, veths }: LinkReading, subnet: Subnet): Map<string, Live> {
+export function liveIn({ bridges, veths }: LinkReading, subnet: Subnet): Map<string, Live> {
   const live = new Map<string, Live>()
-  for (const bridge of bridges) {
-    for (const veth of [...veths, ...bridge.ports]) {
-      const octet = workloadPort(veth)
-      if (octet === null || veth.master !== bridge.link.index) continue
-      const address = subnet.address(octet)
-      live.set(address, { address, veth, bridge })
-    }
+  const byIndex = new Map(bridges.map((bridge) => [bridge.link.index, bridge]))
+  for (const veth of [...veths, ...bridges.flatMap(({ ports }) => ports)]) {
+    const octet = workloadPort(veth)
+    const bridge = byIndex.get(veth.master)
+    if (octet === null || bridge === undefined) continue
+    const address = subnet.address(octet)
+    live.set(address, { address, veth, bridge })
   }
   return live
+}
+
+/**
+ * Addresses whose host veth hangs on just the bridge that their identity chain names, though it is none of the node's own:
+ * the workload runs, and is another node bridge's. Whoever named the wrong one must not take the marks of the right one's.
+ */
+function elsewhereIn(readings: readonly LinkReading[], tables: OwnTables, subnet: Subnet): ReadonlyMap<string, Notice> {
+  const identities = identitiesByAddress(tables)
+  const elsewhere = new Map<string, Notice>()
+  for (const { veths, otherBridges } of readings) {
+    for (const veth of veths) {
+      const octet = workloadPort(veth)
+      const bridge = otherBridges.get(veth.master)
+      if (octet === null || bridge === undefined) continue
+      const address = subnet.address(octet)
+      if (!identities.get(address)?.some((identity) => identity.bridge === bridge)) continue
+      const reason = `spared: ${veth.name} is on ${bridge}, as its identity chain says, so --bridge may be wrong`
+      elsewhere.set(address, { object: `address ${address}`, reason })
+    }
+  }
+  return elsewhere
 }
 
 function workloadPort({ kind, name }: Link): number | null {

@@ -4,18 +4,19 @@
  * is asserted, and only then it goes up.
  */
 import type { Save } from '../kernel/iptables/save.js'
-import { deleteLink, type Link } from '../kernel/rtnetlink/link.js'
+import type { Link } from '../kernel/rtnetlink/link.js'
 import { hostVethName, namespaceName } from './contract.js'
 import { WiringError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Notice } from './plan.js'
+import { checkNamespacePrivilege } from './privilege.js'
 import { resolverNotice } from './resolver.js'
 import { checkSite, isWired, readSite, type Site } from './site.js'
 import { type Progress, undo } from './undo.js'
 import { assertAddress } from './wire-address.js'
 import { keepLinkAddress, wireBridge } from './wire-bridge.js'
-import { makeVeth, raise, wireInside } from './wire-veth.js'
+import { deleteVeth, makeVeth, raise, wireInside } from './wire-veth.js'
 import { withdraw } from './withdraw.js'
 import { checkWorkload } from './workload.js'
 import { Writer } from './writer.js'
@@ -53,6 +54,7 @@ export async function deploy(
   const started = performance.now()
   lock.assertGuards(net)
   const workload = checkWorkload(net, description)
+  await checkNamespacePrivilege()
   const site = await readSite(lock.host, net, workload, options.signal)
   const writer = new Writer(lock.host, options.signal)
   try {
@@ -67,7 +69,7 @@ export async function deploy(
       veth: hostVethName(site.octet),
       namespace: namespaceName(workload.workload),
       changes: writer.done,
-      notices,
+      notices: [...notices, ...writer.notices],
       elapsedMs: Math.round((performance.now() - started) * 10) / 10,
     }
   } finally {
@@ -76,14 +78,19 @@ export async function deploy(
 }
 
 async function wire(writer: Writer, site: Site): Promise<void> {
-  const progress: Progress = { addedNat: false, handedOver: false }
+  const progress: Progress = {
+    addedNat: false,
+    madeBridge: false,
+    ownsNamespace: site.inside !== null,
+    handedOver: false,
+  }
   try {
     const bridge = await wireBridge(writer, site, progress)
     const anew = !isWired(site)
     const save = anew ? await handOver(writer, site, bridge, progress) : site.tables.save
     await assertAddress(writer, site, bridge, save, anew)
     await wireInside(writer, site)
-    await raise(writer, site)
+    await raise(writer, site, bridge)
   } catch (error) {
     const { code = 'FAILED', message } = error as NodeJS.ErrnoException
     // What ran before goes on as it is: a workload whose mending failed is no half-wired one.
@@ -92,6 +99,7 @@ async function wire(writer: Writer, site: Site): Promise<void> {
       object: `deploy ${site.workload.workload}`,
       code,
       reason: `${message}; ${end}`,
+      hint: error instanceof WiringError ? error.hint : undefined,
       cause: error,
     })
   }
@@ -103,19 +111,19 @@ async function wire(writer: Writer, site: Site): Promise<void> {
  */
 async function handOver(writer: Writer, site: Site, bridge: Link, progress: Progress): Promise<Save> {
   const { ends, inside, view, conclusion, workload, octet, tables } = site
-  const veths = new Set(
-    [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [veth] : [])).map(({ index }) => index),
-  )
+  const veths = [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [[veth.index, veth] as const] : []))
   await keepLinkAddress(writer, bridge)
-  for (const index of veths) {
-    await writer.requests([deleteLink(index, `delete veth ${index}`)], ['ENODEV'])
+  for (const veth of new Map(veths).values()) {
+    await deleteVeth(writer, veth)
     progress.handedOver = true
   }
   progress.handedOver = true
   const left = await withdraw(writer, view, conclusion, workload.address)
   const name = namespaceName(workload.workload)
   if (inside !== null) await writer.change(`delete namespace ${name}`, () => writer.host.deleteNamespace(name))
+  progress.ownsNamespace = false
   await writer.change(`make namespace ${name}`, () => writer.host.createNamespace(name))
+  progress.ownsNamespace = true
   await makeVeth(writer, { namespace: name, octet, bridge, mtu: workload.mtu })
   return left.get(tables.backend) ?? { tables: new Map(), incompatible: [] }
 }

@@ -2,7 +2,7 @@
  * What iptables should hold for one workload and its bridge, and the commands that make it so: one atomic batch for each
  * table. Pure. What is right already is left as it is.
  */
-import { ruleKey } from '../kernel/iptables/rule.js'
+import { KnownRules } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule } from '../kernel/iptables/save.js'
 import { GENERATION_TAGS, grantChain, hasTag, identityChain } from './contract.js'
 import { admitRules, type Identity, identityRule, jumpRules, replyRule } from './grants.js'
@@ -70,7 +70,7 @@ function chainCommands(save: Save, name: string, rules: readonly string[][]): st
 function hasExactly(chain: Chain, rules: readonly string[][]): boolean {
   return (
     chain.rules.length === rules.length &&
-    chain.rules.every(({ words }, i) => ruleKey(words) === ruleKey(rules[i] ?? []))
+    rules.every((rule, i) => new KnownRules([rule]).has(chain.rules[i]?.words ?? []))
   )
 }
 
@@ -102,10 +102,10 @@ const aboveGrants = (above: readonly SavedRule[]): boolean =>
 const anywhere = (): boolean => true
 
 function copies(save: Save, rule: TableRule): SavedRule[] {
-  const key = ruleKey(rule.words)
+  const known = new KnownRules([rule.words])
   // The last word is the target, or its mark: rules that differ there are not looked at closer.
   const last = rule.words.at(-1) ?? ''
-  return rulesOf(save, rule).filter(({ words }) => words.at(-1) === last && ruleKey(words) === key)
+  return rulesOf(save, rule).filter(({ words }) => words.at(-1) === last && known.has(words))
 }
 
 function rulesOf(save: Save, { table, chain }: TableRule): readonly SavedRule[] {

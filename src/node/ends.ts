@@ -12,6 +12,7 @@ import { hostVethName, hostVethOctet, namespaceName, peerVethName, workloadOctet
 import type { ContainerNet } from './net.js'
 import { freshly, readLists } from './read.js'
 import type { Subnet } from './subnet.js'
+import { openNamed } from './system.js'
 import { ownTables } from './tables.js'
 import type { NodeView } from './view.js'
 
@@ -41,7 +42,7 @@ export async function readInside(
   signal?: AbortSignal,
 ): Promise<Inside | null> {
   const name = namespaceName(workload)
-  const opened = await host.openNamespace(name)
+  const opened = await openNamed(host, name)
   if (opened === null) return null
   try {
     const read = await freshly(async () => {

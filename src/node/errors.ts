@@ -83,7 +83,13 @@ export class WiringError extends Error {
   readonly object: string
   readonly hint: string | undefined
 
-  constructor(fields: { object: string; code: string; reason: string; hint?: string; cause?: unknown }) {
+  constructor(fields: {
+    object: string
+    code: string
+    reason: string
+    hint?: string | undefined
+    cause?: unknown
+  }) {
     super(`${fields.object}: ${fields.reason}`, fields.cause === undefined ? undefined : { cause: fields.cause })
     this.object = fields.object
     this.code = fields.code

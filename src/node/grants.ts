@@ -1,9 +1,9 @@
 /**
  * Identities, grants, and the pairs that follow from them: what a granted pair's two bridges carry. The rules are
- * described once, for whoever writes them and for the sweep that recognises them.
+ * described once, worded as iptables-save prints them, for whoever writes them and for the sweep that recognises them.
  */
 
-import { ruleKey } from '../kernel/iptables/rule.js'
+import { KnownRules } from '../kernel/iptables/rule.js'
 import type { Chain } from '../kernel/iptables/save.js'
 import { GRANT_MARK, grantChain, grantFilterHandle, IDENTITY_MASK, identityChain } from './contract.js'
 import type { Subnet } from './subnet.js'
@@ -19,27 +19,27 @@ export interface Identity {
 
 /** The one rule of an identity chain, as the words behind `-A CHAIN`. */
 export function identityRule(address: string, { bridge, mark }: Identity, subnet: Subnet): string[] {
-  return ['-i', bridge, '-s', address, '-d', String(subnet), '-j', 'MARK', '--set-xmark', identity(mark)]
+  return ['-s', `${address}/32`, '-d', String(subnet), '-i', bridge, '-j', 'MARK', '--set-xmark', identity(mark)]
 }
 
 /** The rules that admit one peer to an address. */
 export function admitRules(address: string, peer: Identity): string[][] {
-  const matches = ['-i', peer.bridge, '-d', address, '-m', 'mark', '--mark', identity(peer.mark)]
+  const matches = ['-d', `${address}/32`, '-i', peer.bridge, '-m', 'mark', '--mark', identity(peer.mark)]
   return ['MARK', 'CONNMARK'].map((target) => [...matches, '-j', target, '--set-xmark', GRANT])
 }
 
 /** The rule that lets an address answer those it admits; it stands behind theirs. */
 export function replyRule(address: string, bridge: string): string[] {
   const connection = ['-m', 'conntrack', '--ctdir', 'REPLY', '-m', 'connmark', '--mark', GRANT]
-  return ['-i', bridge, '-s', address, ...connection, '-j', 'MARK', '--set-xmark', GRANT]
+  return ['-s', `${address}/32`, '-i', bridge, ...connection, '-j', 'MARK', '--set-xmark', GRANT]
 }
 
 /** The jumps to an address's chains, in mangle PREROUTING. */
 export function jumpRules(address: string): string[][] {
   return [
-    ['-s', address, '-j', identityChain(address)],
-    ['-d', address, '-j', grantChain(address)],
-    ['-s', address, '-j', grantChain(address)],
+    ['-s', `${address}/32`, '-j', identityChain(address)],
+    ['-d', `${address}/32`, '-j', grantChain(address)],
+    ['-s', `${address}/32`, '-j', grantChain(address)],
   ]
 }
 
@@ -60,9 +60,7 @@ function peersIn(chain: Chain, markOption: string, expected: (peer: Identity) =>
     const bridge = words[words.indexOf('-i') + 1]
     const mark = Number(words[words.indexOf(markOption) + 1]?.split('/')[0])
     if (bridge === undefined || !Number.isInteger(mark)) continue
-    const key = ruleKey(words)
-    if (expected({ bridge, mark }).some((rule) => ruleKey(rule) === key))
-      peers.set(`${bridge} ${mark}`, { bridge, mark })
+    if (new KnownRules(expected({ bridge, mark })).has(words)) peers.set(`${bridge} ${mark}`, { bridge, mark })
   }
   return [...peers.values()]
 }

@@ -10,7 +10,7 @@ import { openHost } from '../kernel/linux-host.js'
 import { native } from '../kernel/native.js'
 import { GuardError, ReadError, UsageError } from './errors.js'
 import type { ContainerNet } from './net.js'
-import { checkPrivilege, PRIVILEGE_HINT } from './privilege.js'
+import { checkPrivilege, PRIVILEGE_HINT, SYSTEM_HINT } from './privilege.js'
 
 const LOCK_FOLDER = '/run/netsweep'
 /** How often a lock that another process holds is tried again. flock(2) itself could not be cancelled. */
@@ -65,7 +65,7 @@ function cannotOpen(netns: string | undefined, error: NodeJS.ErrnoException): Re
     read: netns === undefined ? 'the network namespace' : `network namespace ${netns}`,
     code: denied ? 'PRIVILEGE' : 'FAILED',
     reason: error.message,
-    hint: denied ? PRIVILEGE_HINT : undefined,
+    hint: denied ? (netns === undefined ? PRIVILEGE_HINT : SYSTEM_HINT) : undefined,
     cause: error,
   })
 }
@@ -204,12 +204,10 @@ async function openLockFile(name: string): Promise<FileHandle> {
     return await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   } catch (error) {
     if (error instanceof GuardError) throw error
-    throw new GuardError(
-      'UNUSABLE',
-      `${path}: ${(error as Error).message}`,
-      `run as root, or: install -d -m 0700 -o "$USER" ${LOCK_FOLDER}`,
-      error,
-    )
+    const { code, message } = error as NodeJS.ErrnoException
+    const hint =
+      code === 'EROFS' ? '/run has to be writable' : `run as root, or: install -d -m 0700 -o "$USER" ${LOCK_FOLDER}`
+    throw new GuardError('UNUSABLE', `${path}: ${message}`, hint, error)
   }
 }
 

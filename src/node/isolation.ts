@@ -1,6 +1,7 @@
 /**
  * What a tenant bridge carries besides its address: ONE description, read by whoever asserts it and by the sweep that
- * withdraws it, so that a rule cannot be added in a form that nobody knows how to remove.
+ * withdraws it, so that a rule cannot be added in a form that nobody knows how to remove. iptables rules are worded as
+ * iptables-save prints them: most that are read back are the same word by word, and need not be taken apart.
  */
 
 import { type Rule, wholeRule } from '../kernel/rtnetlink/rule.js'
@@ -19,7 +20,7 @@ const hex = (value: number): string => `0x${value.toString(16)}`
 const GRANT = hex(GRANT_MARK)
 const REPLY = hex(REPLY_MARK)
 
-/** One iptables rule, as the words behind `-A CHAIN`. */
+/** One iptables rule, as the words behind `-A CHAIN`, in the order and form that iptables-save prints. */
 export interface TableRule {
   readonly table: 'raw' | 'mangle' | 'filter'
   readonly chain: string
@@ -35,17 +36,17 @@ export interface TaggedRule extends TableRule {
 /** The tagged rules of one tenant bridge, both generations of each. */
 export function isolationRules(nodeBridge: string, bridge: string, subnet: Subnet): TaggedRule[] {
   const net = String(subnet)
-  const unasked = ['-m', 'conntrack', '!', '--ctstate', 'ESTABLISHED,RELATED']
+  const unasked = ['-m', 'conntrack', '!', '--ctstate', 'RELATED,ESTABLISHED']
   const ungranted = ['-m', 'mark', '!', '--mark', `${GRANT}/${GRANT}`]
   const drop = ['-j', 'DROP']
   const reply = ['-j', 'MARK', '--set-xmark', `${REPLY}/${REPLY}`]
   const rules: [TableRule['table'], string, string[], string[]][] = [
     ['raw', 'PREROUTING', ['-i', bridge, '-m', 'rpfilter', '--invert'], drop],
-    ['mangle', 'PREROUTING', ['-i', bridge, '-m', 'conntrack', '--ctstate', 'ESTABLISHED,RELATED'], reply],
-    ['filter', 'FORWARD', ['-i', bridge, '-d', net, '!', '-o', bridge, ...ungranted], drop],
-    ['filter', 'FORWARD', ['-o', bridge, '-s', net, '!', '-i', bridge, ...ungranted], drop],
+    ['mangle', 'PREROUTING', ['-i', bridge, '-m', 'conntrack', '--ctstate', 'RELATED,ESTABLISHED'], reply],
+    ['filter', 'FORWARD', ['-d', net, '-i', bridge, '!', '-o', bridge, ...ungranted], drop],
+    ['filter', 'FORWARD', ['-s', net, '!', '-i', bridge, '-o', bridge, ...ungranted], drop],
     ['filter', 'FORWARD', ['-i', nodeBridge, '-o', bridge, ...ungranted], drop],
-    ['filter', 'FORWARD', ['-i', bridge, '-d', MESH_POOL, ...unasked, ...ungranted], drop],
+    ['filter', 'FORWARD', ['-d', MESH_POOL, '-i', bridge, ...unasked, ...ungranted], drop],
     ['filter', 'INPUT', ['-i', bridge, '!', '-p', 'icmp', ...unasked], drop],
   ]
   const own = rules.flatMap(([table, chain, matches, target]) =>

@@ -5,7 +5,7 @@
 import { ETH_P_ARP, RT_SCOPE_LINK, RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
 import type { Neighbour } from '../kernel/rtnetlink/neighbour.js'
 import type { Route } from '../kernel/rtnetlink/route.js'
-import type { Rule } from '../kernel/rtnetlink/rule.js'
+import { type Rule, wholeRule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
 import { GRANT_FILTER_PREF, GRANT_MARK, grantFilterHandle } from './contract.js'
 import { bridgeProhibits, type Prohibit, prohibitRule, workloadProhibit } from './isolation.js'
@@ -59,17 +59,22 @@ export function ownBridgeProhibit(rule: Rule, net: ContainerNet, subnet: Subnet)
   return differences.includes(null) ? { mine: rule.iif } : foreign(differences.join(', '))
 }
 
-/** Not compared: what the kernel alone knows of a rule, and a source, which says nothing without its prefix. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['flags', 'iifDetached', 'oifDetached', 'source', 'unknown'])
+/**
+ * What is compared of a rule, the action first. Not what the kernel alone knows of it, nor a source, which says nothing
+ * without its prefix.
+ */
+const COMPARED: readonly (keyof Rule)[] = (() => {
+  const leftOut: readonly string[] = ['action', 'flags', 'iifDetached', 'oifDetached', 'source', 'unknown']
+  const names = Object.keys(wholeRule({ priority: 0, action: 'prohibit' })) as (keyof Rule)[]
+  return ['action', ...names.filter((name) => !leftOut.includes(name))]
+})()
 
 /** The first thing in which a rule is not exactly that prohibit, and nothing besides; null when it is. */
 function differenceFrom(prohibit: Prohibit, rule: Rule): string | null {
   if (!prohibit.priorities.includes(rule.priority)) return `priority ${rule.priority}`
-  const { action, ...selectors } = prohibitRule(prohibit, rule.priority)
-  for (const [name, value] of Object.entries({ action, ...selectors })) {
-    const found = rule[name as keyof Rule]
-    if (!LEFT_OUT.has(name) && found !== value) return `${name} ${String(found)}`
-  }
+  const wanted = prohibitRule(prohibit, rule.priority)
+  const different = COMPARED.find((name) => rule[name] !== wanted[name])
+  if (different !== undefined) return `${different} ${String(rule[different])}`
   return rule.unknown.length > 0 ? `attribute ${rule.unknown[0]?.type}` : null
 }
 

@@ -9,6 +9,10 @@ export const CAP_SYS_ADMIN = 21n
 export const PRIVILEGE_HINT =
   'run as root (sudo netsweep …), or give the service CAP_NET_ADMIN (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW)'
 
+/** To make, delete or enter a network namespace takes more. */
+export const SYSTEM_HINT =
+  'run as root (sudo netsweep …), or give the service CAP_SYS_ADMIN too (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_ADMIN)'
+
 /** @throws ReadError PRIVILEGE when CAP_NET_ADMIN is not among the effective capabilities (capabilities(7)). */
 export async function checkPrivilege(): Promise<void> {
   if (await hasCapability(CAP_NET_ADMIN)) return
@@ -17,6 +21,17 @@ export async function checkPrivilege(): Promise<void> {
     code: 'PRIVILEGE',
     reason: 'CAP_NET_ADMIN is missing: without it the kernel neither shows iptables nor lets anything be removed',
     hint: PRIVILEGE_HINT,
+  })
+}
+
+/** @throws ReadError PRIVILEGE when CAP_SYS_ADMIN is not: before a deploy or stop has changed anything that it could not finish. */
+export async function checkNamespacePrivilege(): Promise<void> {
+  if (await hasCapability(CAP_SYS_ADMIN)) return
+  throw new ReadError({
+    read: 'privileges',
+    code: 'PRIVILEGE',
+    reason: 'CAP_SYS_ADMIN is missing: without it the kernel lets nobody make, delete or enter a network namespace',
+    hint: SYSTEM_HINT,
   })
 }
 

@@ -15,7 +15,7 @@ import { PRIVILEGE_HINT } from './privilege.js'
 const FRESH_TRIES_MS = [5, 20, 50, 100]
 
 /** What was read does not fit together any more: start again. */
-class Stale extends Error {
+export class Stale extends Error {
   constructor(
     readonly read: string,
     readonly reason: string,

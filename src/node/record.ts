@@ -8,8 +8,9 @@ import { RTPROT_BOOT } from '../kernel/linux.js'
 import { hasTag } from './contract.js'
 import { describeRoute, describeRule, shellQuote } from './describe.js'
 import { UsageError } from './errors.js'
+import { bridgeNames } from './links.js'
 import type { Plan, RestoreStep, Step } from './plan.js'
-import { bridgeNames, type NodeView } from './view.js'
+import type { NodeView } from './view.js'
 
 /** Where removals are recorded: nothing is removed that was not written here first. */
 export interface Recorder {
@@ -81,7 +82,7 @@ export function undoScript(view: NodeView, plan: Plan): string {
 function enter(netns: string | undefined): string[] {
   if (netns === undefined) return []
   const path = shellQuote(netns.startsWith('/') ? netns : `/run/netns/${netns}`)
-  return [`[ "\${NETSWEEP_INSIDE:-}" ] || exec env NETSWEEP_INSIDE=1 nsenter --net=${path} -- sh "$0"`]
+  return [`[ /proc/self/ns/net -ef ${path} ] || exec nsenter --net=${path} -- sh "$0"`]
 }
 
 function bridge(view: NodeView, { link }: Extract<Step, { action: 'delete-link' }>): string[] {

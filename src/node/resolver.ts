@@ -10,8 +10,14 @@ export async function resolverNotice({ isolated, workload }: Site): Promise<Noti
   if (!isolated) return []
   const files = [`/etc/netns/${namespaceName(workload.workload)}/resolv.conf`, '/etc/resolv.conf']
   for (const file of files) {
-    const text = await readFile(file, 'utf8').catch(() => null)
-    if (text === null) continue
+    let text: string
+    try {
+      text = await readFile(file, 'utf8')
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT') continue
+      return [{ object: file, reason: `cannot be read: ${message}; whether names will resolve is not known` }]
+    }
     const server = meshResolver(text)
     if (server === null) return []
     const reason = `nameserver ${server} lies in the mesh pool ${MESH_POOL}, which the isolation of tenant workloads forbids: names will not resolve`

@@ -2,9 +2,11 @@
 import type { Host } from '../kernel/host.js'
 import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
+import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
 import { type Conclusion, conclude } from './conclude.js'
+import { describeRoute } from './describe.js'
 import {
   type HostEnds,
   type Inside,
@@ -16,10 +18,13 @@ import {
 } from './ends.js'
 import { UsageError } from './errors.js'
 import type { Identity } from './grants.js'
+import { bridgeNames } from './links.js'
 import type { ContainerNet } from './net.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
+import { wouldGoFirst } from './sweep.js'
 import { type NodeView, readNode } from './view.js'
+import { heldBack } from './withdraw.js'
 import type { Workload } from './workload.js'
 
 /** A workload, and what is there where it is to be wired. */
@@ -89,8 +94,43 @@ export async function checkSite(host: Host, site: Site): Promise<void> {
     throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`, hint)
   }
   if (inside !== null) checkNamespace(site, inside)
+  await checkRemovals(host, site)
   const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
   await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
+}
+
+/** What of the address has to go must be what would go. */
+async function checkRemovals(host: Host, site: Site): Promise<void> {
+  const { workload, view, conclusion } = site
+  const held = isWired(site) ? heldRoute(site) : await heldBack(host, view, conclusion, workload.address)
+  if (held === null) return
+  const hint = 'remove what stands before it, or choose another address'
+  throw new UsageError('address', `what is left of ${workload.address} cannot be removed: ${held}`, hint)
+}
+
+function heldRoute({ view, bridge, ...site }: Site): string | null {
+  const names = bridgeNames(view.links)
+  const index = view.links.bridges.find(({ link }) => link.name === bridge)?.link.index ?? 0
+  let left: readonly Route[] = view.routes
+  for (const route of hostRoutes(site, index).wrong) {
+    const taken = routeTakenFirst(left, route)
+    if (taken !== undefined && taken !== route) {
+      const dev = names.get(route.oif) ?? ''
+      return `route ${describeRoute(route, dev)}: ${wouldGoFirst(describeRoute(taken, dev))}`
+    }
+    left = left.filter((other) => other !== route)
+  }
+  return null
+}
+
+/** The host routes of the address that are there: the one that it should have, out of its bridge, and the others. */
+export function hostRoutes(
+  { conclusion, isolated, workload }: Pick<Site, 'conclusion' | 'isolated' | 'workload'>,
+  bridgeIndex: number,
+): { right: Route | null; wrong: readonly Route[] } {
+  const there = conclusion.own.hostRoutes.filter(({ mine }) => mine === workload.address).map(({ object }) => object)
+  const right = there.find(({ oif }) => isolated && oif === bridgeIndex) ?? null
+  return { right, wrong: there.filter((route) => route !== right) }
 }
 
 function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): void {

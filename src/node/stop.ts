@@ -4,14 +4,17 @@
  */
 import type { Host } from '../kernel/host.js'
 import { processesIn } from '../kernel/netns.js'
-import { deleteLink, type Link } from '../kernel/rtnetlink/link.js'
-import { conclude, type Live } from './conclude.js'
+import { type Live, liveIn } from './conclude.js'
+import { namespaceName } from './contract.js'
 import { type Inside, readInside, strangerInside } from './ends.js'
-import { UsageError } from './errors.js'
+import { UsageError, WiringError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
+import { readLinks } from './links.js'
 import type { ContainerNet } from './net.js'
+import { checkNamespacePrivilege } from './privilege.js'
+import { freshly } from './read.js'
 import { recoverSubnet } from './subnet-recovery.js'
-import { readNode } from './view.js'
+import { deleteVeth } from './wire-veth.js'
 import { Writer } from './writer.js'
 
 export interface StopOptions {
@@ -24,7 +27,8 @@ export interface Stopped {
   readonly address: string | null
   readonly veth: string | null
   /**
-   * deleted: the namespace is gone. held: its name is, but processes keep it open. absent: there was none of that name.
+   * deleted: the namespace is gone. held: its name is, but processes keep it open. absent: there was none of that name, at
+   * most the empty file that an interrupted deploy leaves.
    * untouched: it was stopped by its address.
    */
   readonly namespace: 'deleted' | 'held' | 'absent' | 'untouched'
@@ -38,7 +42,7 @@ export interface Stopped {
  * Stops the workload of that name. One that is not there is nothing to do, and told as such.
  *
  * @throws UsageError when the namespace of its name is somebody else's, ReadError, GuardError: then nothing was changed.
- * @throws WiringError when it could not be stopped.
+ * @throws WiringError when it could not be stopped, or not wholly; what was done is said.
  */
 export async function stop(
   net: ContainerNet,
@@ -50,9 +54,13 @@ export async function stop(
   lock.assertGuards(net)
   const { host } = lock
   const writer = new Writer(host, options.signal)
+  await checkNamespacePrivilege()
   const live = await liveByAddress(host, net, options.signal)
   const inside = await readInside(host, live, workload, options.signal)
-  if (inside === null) return stopped(started, writer, null, 'absent', [])
+  if (inside === null) {
+    await deletePlaceholder(writer, namespaceName(workload))
+    return stopped(started, writer, null, 'absent', [])
+  }
   try {
     refuseStranger(inside)
     if (inside.hostEnd !== null) await deleteVeth(writer, inside.hostEnd)
@@ -60,6 +68,8 @@ export async function stop(
     // Our own descriptor holds it too, and is no process that goes on.
     const processes = (await processesIn(inside.opened.host.namespace)).filter((pid) => pid !== process.pid)
     return stopped(started, writer, inside.live, processes.length > 0 ? 'held' : 'deleted', processes)
+  } catch (error) {
+    throw halfStopped(workload, writer, error)
   } finally {
     inside.opened.host.close()
   }
@@ -91,9 +101,9 @@ async function liveByAddress(
   net: ContainerNet,
   signal: AbortSignal | undefined,
 ): Promise<ReadonlyMap<string, Live>> {
-  const view = await readNode(host, net, { signal })
-  const subnet = recoverSubnet(view)
-  return subnet === null ? new Map() : conclude(view, subnet).live
+  const links = await freshly(() => readLinks(host, net, { signal }), signal)
+  const subnet = recoverSubnet({ net, links, confirmed: null })
+  return subnet === null ? new Map() : liveIn(links, subnet)
 }
 
 function refuseStranger(inside: Inside): void {
@@ -106,8 +116,19 @@ function refuseStranger(inside: Inside): void {
   )
 }
 
-async function deleteVeth(writer: Writer, veth: Link): Promise<void> {
-  await writer.requests([deleteLink(veth.index, `delete ${veth.name}`)], ['ENODEV'])
+/** What a deploy that was killed while it made the namespace left at its name. */
+async function deletePlaceholder(writer: Writer, name: string): Promise<void> {
+  const what = `delete /run/netns/${name}, an empty file`
+  await writer.change(what, () => writer.host.deletePlaceholder(name))
+}
+
+/** Once something was changed, whatever failed says what. */
+function halfStopped(workload: string, { done }: Writer, error: unknown): unknown {
+  if (done.length === 0) return error
+  const { code = 'FAILED', message } = error as NodeJS.ErrnoException
+  const reason = `${message}; done before that: ${done.join(', ')}`
+  const hint = error instanceof WiringError ? error.hint : undefined
+  return new WiringError({ object: `stop ${workload}`, code, reason, hint, cause: error })
 }
 
 function stopped(

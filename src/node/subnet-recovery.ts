@@ -8,7 +8,7 @@ import { subnetsNamed } from './tables.js'
 import type { NodeView } from './view.js'
 
 /** Null when no bridge carries a gateway in the range. @throws ReadError TWO_SUBNETS */
-export function recoverSubnet(view: NodeView): Subnet | null {
+export function recoverSubnet(view: Pick<NodeView, 'net' | 'links' | 'confirmed'>): Subnet | null {
   const { net } = view
   if (net.subnet !== null) return net.subnet
   const found = new Map<string, string>()

@@ -9,9 +9,10 @@ import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { type Conclusion, isGateway } from './conclude.js'
 import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote } from './describe.js'
+import { bridgeNames } from './links.js'
 import type { Notice, Plan, RestoreStep, Step } from './plan.js'
 import type { AddressChains, BridgeRule } from './tables.js'
-import { bridgeNames, type NodeView } from './view.js'
+import type { NodeView } from './view.js'
 
 /** Whose leftover a step is, and why it goes. */
 type About = Pick<Step, 'reason' | 'bridges' | 'addresses' | 'held'>
@@ -247,7 +248,8 @@ class Sweep {
     rules: readonly SavedRule[],
     chains: readonly string[],
   ): RestoreStep {
-    const held = backend === 'nft' && rules.some((rule) => this.#disguised.has(disguiseKey(rule))) ? DISGUISED : null
+    const isDisguised = (rule: SavedRule): boolean => this.#disguised.size > 0 && this.#disguised.has(disguiseKey(rule))
+    const held = backend === 'nft' && rules.some(isDisguised) ? DISGUISED : null
     const commands = [
       ...rules.map(({ chain, words }) => ['-D', chain, ...words]),
       ...chains.map((name) => ['-X', name]),
@@ -294,6 +296,6 @@ const DISGUISED = "a native nft rule of somebody else's, which iptables prints a
 
 const disguiseKey = ({ chain, words }: SavedRule): string => `${chain} ${ruleKey(words)}`
 
-function wouldGoFirst(other: string): string {
+export function wouldGoFirst(other: string): string {
   return `the kernel would take another one first, which is not ours: ${other}`
 }

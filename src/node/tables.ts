@@ -1,10 +1,10 @@
 /** What in iptables is this project's: chains and jumps of addresses, tagged rules and ACCEPTs of bridges. Pure. */
-import { parseRule, ruleKey } from '../kernel/iptables/rule.js'
+import { KnownRules, parseRule } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { chainAddress, hasTag, identityChain } from './contract.js'
 import { admittedBy, type Identity, identitiesOf, jumpRules } from './grants.js'
-import { acceptRules, isolationRules, meshReplyRules } from './isolation.js'
+import { acceptRules, isolationRules, meshReplyRules, type TableRule } from './isolation.js'
 import type { ContainerNet } from './net.js'
 import type { Subnet } from './subnet.js'
 
@@ -64,40 +64,46 @@ function* candidates(tables: ReadonlyMap<string, Table>): Iterable<{ name: strin
   }
 }
 
-/** The rules that a tenant bridge may have, by their canonical form. */
+/** The rules that a tenant bridge may have, by the place where they stand. */
 class RuleForms {
-  readonly #byBridge = new Map<string, ReadonlySet<string>>()
-  readonly #shared: ReadonlySet<string>
+  readonly #byBridge = new Map<string, ReadonlyMap<string, KnownRules>>()
+  readonly #shared: ReadonlyMap<string, KnownRules>
 
   constructor(
     readonly net: ContainerNet,
     readonly subnet: Subnet,
   ) {
-    this.#shared = new Set(meshReplyRules(subnet).map(formOf))
+    this.#shared = byPlace(meshReplyRules(subnet))
   }
 
   /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
   bridgeOf(table: string, chain: string, { words }: SavedRule): string | null | undefined {
-    // A rule of ours has a tag, or is an ACCEPT of four words; anything else is not looked at closer.
-    if (words.length !== 4 && !hasTag(words)) return undefined
-    const form = formOf({ table, chain, words })
-    if (this.#shared.has(form)) return null
-    return words.find((word) => this.net.isTenantBridge(word) && this.#formsOf(word).has(form))
+    // A rule of ours has a tag, or is a bridge's ACCEPT of four words; anything else is not looked at closer.
+    const isTagged = hasTag(words)
+    if (words.length !== 4 && !isTagged) return undefined
+    const place = placeOf({ table, chain })
+    const bridges = words.filter((word) => this.net.isTenantBridge(word))
+    if (bridges.length === 0) return isTagged && this.#shared.get(place)?.has(words) ? null : undefined
+    return bridges.find((bridge) => this.#formsOf(bridge).get(place)?.has(words))
   }
 
-  #formsOf(bridge: string): ReadonlySet<string> {
+  #formsOf(bridge: string): ReadonlyMap<string, KnownRules> {
     let forms = this.#byBridge.get(bridge)
     if (forms === undefined) {
       const rules = isolationRules(this.net.bridge, bridge, this.subnet).filter(({ shared }) => !shared)
-      forms = new Set([...rules, ...acceptRules(bridge)].map(formOf))
+      forms = byPlace([...rules, ...acceptRules(bridge)])
       this.#byBridge.set(bridge, forms)
     }
     return forms
   }
 }
 
-function formOf({ table, chain, words }: { table: string; chain: string; words: readonly string[] }): string {
-  return `${table} ${chain} ${ruleKey(words)}`
+const placeOf = ({ table, chain }: { table: string; chain: string }): string => `${table} ${chain}`
+
+function byPlace(rules: readonly TableRule[]): ReadonlyMap<string, KnownRules> {
+  const words = new Map<string, (readonly string[])[]>()
+  for (const rule of rules) words.set(placeOf(rule), [...(words.get(placeOf(rule)) ?? []), rule.words])
+  return new Map([...words].map(([place, rules]) => [place, new KnownRules(rules)]))
 }
 
 function addressChains(backend: Backend, mangle: Table, subnet: Subnet): AddressChains[] {
@@ -109,12 +115,12 @@ function addressChains(backend: Backend, mangle: Table, subnet: Subnet): Address
   }
   const jumps = jumpsTo(mangle, new Set([...byAddress.values()].flat().map(({ name }) => name)))
   return [...byAddress].map(([address, chains]) => {
-    const known = new Set(jumpRules(address).map(ruleKey))
+    const known = new KnownRules(jumpRules(address))
     const own: SavedRule[] = []
     const holders = new Map<string, SavedRule[]>()
     for (const { name } of chains) {
       for (const rule of jumps.get(name) ?? []) {
-        if (rule.chain === 'PREROUTING' && known.has(ruleKey(rule.words))) own.push(rule)
+        if (rule.chain === 'PREROUTING' && known.has(rule.words)) own.push(rule)
         else holders.set(name, [...(holders.get(name) ?? []), rule])
       }
     }

@@ -1,14 +1,16 @@
 /** Undoes a deploy that failed: no half-wired workload stays, and nothing that it alone brought. */
 import type { Host } from '../kernel/host.js'
-import { deleteLink } from '../kernel/rtnetlink/link.js'
+import { deleteLink, type Link, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
 import { applyPlan } from './apply.js'
 import { type Conclusion, conclude } from './conclude.js'
-import { hostVethName, namespaceName } from './contract.js'
+import { namespaceName } from './contract.js'
 import { readHostEnds } from './ends.js'
 import { acceptRules, natRule } from './isolation.js'
+import { readLists } from './read.js'
 import type { Site } from './site.js'
 import { planSweep } from './sweep.js'
 import { type NodeView, readNode } from './view.js'
+import { deleteVeth } from './wire-veth.js'
 import { withdraw } from './withdraw.js'
 import { Writer } from './writer.js'
 
@@ -16,6 +18,10 @@ import { Writer } from './writer.js'
 export interface Progress {
   /** The rule that gives the node's address to what leaves the /24 was not there before. */
   addedNat: boolean
+  /** The bridge is this deploy's own making. */
+  madeBridge: boolean
+  /** What bears the namespace's name is the last owner's, or this deploy's making. */
+  ownsNamespace: boolean
   /** From here on the address and the namespace are the new owner's: the last one's are gone. */
   handedOver: boolean
 }
@@ -24,23 +30,26 @@ export interface Progress {
 export async function undo(host: Host, site: Site, progress: Progress): Promise<string> {
   const writer = new Writer(host)
   try {
-    if (progress.handedOver) await removeEnds(writer, site)
+    if (progress.handedOver) await removeEnds(writer, site, progress)
     const view = await readNode(host, site.net)
     const conclusion = conclude(view, site.subnet)
     if (progress.handedOver) await withdraw(writer, view, conclusion, site.workload.address)
     if (progress.addedNat)
       await writer.batches(site.tables.backend, new Map([['nat', [['-D', 'POSTROUTING', ...natRule(site.subnet)]]]]))
     const isNew = !site.view.links.bridges.some(({ link }) => link.name === site.bridge)
-    const left = isNew ? await removeBridge(writer, site, view, conclusion) : null
-    return left === null ? 'it was undone' : `undoing it left ${left}: run netsweep sweep`
+    const left = isNew ? await removeBridge(writer, site, progress, view, conclusion) : null
+    return left === null ? 'it was undone' : `undoing it left ${left}`
   } catch (error) {
     return `undoing it failed (${error instanceof Error ? error.message : String(error)}): run netsweep sweep`
   }
 }
 
-async function removeEnds(writer: Writer, { octet, bridge, workload }: Site): Promise<void> {
-  const { veth } = await readHostEnds(writer.host, octet, bridge)
-  if (veth !== null) await writer.requests([deleteLink(veth.index, `delete ${hostVethName(octet)}`)], ['ENODEV'])
+async function removeEnds(writer: Writer, { octet, bridge, workload }: Site, progress: Progress): Promise<void> {
+  const ends = await readHostEnds(writer.host, octet, bridge)
+  // Somebody may have taken the names meanwhile, which is why it failed.
+  if (ends.veth !== null && ends.veth.kind === 'veth' && ends.veth.master === ends.bridge?.index)
+    await deleteVeth(writer, ends.veth)
+  if (!progress.ownsNamespace) return
   try {
     await writer.host.deleteNamespace(namespaceName(workload.workload))
   } catch (error) {
@@ -52,12 +61,13 @@ async function removeEnds(writer: Writer, { octet, bridge, workload }: Site): Pr
 async function removeBridge(
   writer: Writer,
   { net, bridge, isolated, tables }: Site,
+  { madeBridge }: Progress,
   view: NodeView,
   conclusion: Conclusion,
 ): Promise<string | null> {
   if (!isolated) {
     const made = view.links.bridges.find(({ link }) => link.name === net.bridge)
-    if (made !== undefined) await writer.requests([deleteLink(made.link.index, `delete ${bridge}`)], ['ENODEV'])
+    if (made !== undefined && !(madeBridge && (await removeUnused(writer, made.link)))) return inUse(bridge)
     const filter = view.iptables.get(tables.backend)?.tables.get('filter')
     const rules = acceptRules(bridge).flatMap(({ chain, words }) =>
       (filter?.chains.get(chain)?.rules ?? []).filter((rule) => rule.words.join(' ') === words.join(' ')),
@@ -66,11 +76,24 @@ async function removeBridge(
     await writer.batches(tables.backend, new Map([['filter', commands]]))
     return null
   }
-  const dead = conclusion.dead.filter(({ link }) => link.name === bridge)
+  const dead = conclusion.dead.filter(({ link }) => madeBridge && link.name === bridge)
   const detached = conclusion.detached.filter((name) => name === bridge)
   const nothingElse = { departed: [], unwantedProxies: [], unwantedFilters: [] }
   const meshMarkDetached = conclusion.meshMarkDetached && dead.length + detached.length > 0
   const plan = planSweep(view, { ...conclusion, ...nothingElse, dead, detached, meshMarkDetached })
+  if (dead.length === 0 && view.links.bridges.some(({ link }) => link.name === bridge)) return inUse(bridge)
   const { results } = await applyPlan(writer.host, { ...plan, gatewayStays: true }, { mayReplan: false })
-  return results.find(({ outcome }) => outcome === 'failed' || outcome === 'kept')?.step.object ?? null
+  const left = results.find(({ outcome }) => outcome === 'failed' || outcome === 'kept')
+  return left === undefined ? null : `${left.step.object}: run netsweep sweep`
+}
+
+const inUse = (bridge: string): string => `bridge ${bridge}, which somebody else made or uses`
+
+/** False when somebody uses it by now, or it is another link: the kernel asks for no more than an index. */
+async function removeUnused(writer: Writer, { index, name, kind }: Link): Promise<boolean> {
+  const [[found], ports] = await readLists(writer.host, [linkByIndex(index), portsOf(index)], { absent: ['ENODEV'] })
+  if (found === undefined) return true
+  if (found.name !== name || found.kind !== kind || ports.length > 0) return false
+  await writer.requests([deleteLink(index, `delete ${name}`)], ['ENODEV'])
+  return true
 }

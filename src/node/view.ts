@@ -3,46 +3,19 @@ import type { Host } from '../kernel/host.js'
 import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import { type Backend, IptablesError, readIptables } from '../kernel/iptables/tools.js'
 import { RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
-import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
-import { allLinks, type Link, linkByIndex, linkByName, linksOfKind, portsOf } from '../kernel/rtnetlink/link.js'
+import { linkByIndex, linkByName } from '../kernel/rtnetlink/link.js'
 import { type Neighbour, neighboursOf, proxies } from '../kernel/rtnetlink/neighbour.js'
 import { type Route, routes } from '../kernel/rtnetlink/route.js'
 import { allRules, type Rule } from '../kernel/rtnetlink/rule.js'
 import { arpFiltersOf, type Filter } from '../kernel/tc.js'
 import { type ConnectionsByAddress, readConnections } from './connections.js'
-import { GRANT_FILTER_PREF, hostVethName, hostVethOctet, workloadOctets } from './contract.js'
+import { GRANT_FILTER_PREF } from './contract.js'
 import { readDisguised } from './disguised.js'
 import { ReadError, type ReadErrorCode } from './errors.js'
+import { type LinkReading, readLinks, readUppers } from './links.js'
 import type { ContainerNet } from './net.js'
 import { freshly, readLists } from './read.js'
 import { tenantBridgesNamed } from './tables.js'
-
-/** The node bridge, or a bridge whose name has a tenant bridge's form. */
-export interface OwnBridge {
-  readonly link: Link
-  readonly tenant: boolean
-  readonly addresses: readonly Address[]
-  /** What is enslaved to a tenant bridge; not read for the node bridge, where it decides nothing. */
-  readonly ports: readonly Link[]
-  /** What stands on a tenant bridge and goes with it: macvlan, vlan. Read by the second reading alone. */
-  readonly uppers?: readonly Link[]
-}
-
-/** What one reading of the links saw. */
-export interface LinkReading {
-  readonly bridges: readonly OwnBridge[]
-  /** Links of kind veth named exactly `veth<octet>`, enslaved or not. */
-  readonly veths: readonly Link[]
-  /** The peers of those veths that hang on nothing, by the veth's index, where they are in this namespace. */
-  readonly loosePeers: ReadonlyMap<number, Link>
-  /** Those of the names asked after that the kernel knows a link by: of any kind, and as an alternative name too. */
-  readonly taken: ReadonlySet<string>
-}
-
-/** The names of the node's own bridges, by index. */
-export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): ReadonlyMap<number, string> {
-  return new Map(bridges.map(({ link }) => [link.index, link.name]))
-}
 
 export interface NodeView {
   readonly net: ContainerNet
@@ -124,27 +97,34 @@ export async function confirmNode(
 type KernelReading = Pick<NodeView, 'links' | 'routes' | 'rules' | 'proxies' | 'filters'>
 
 async function readKernel(host: Host, net: ContainerNet, options: ViewOptions): Promise<KernelReading> {
-  const links = await readLinks(host, net, options)
+  const [links, [rules, proxyEntries]] = await Promise.all([
+    readLinks(host, net, options),
+    readLists(host, [allRules(), proxies()], options),
+  ])
   const indexes = links.bridges.map(({ link }) => link.index)
-  const [rules, proxyEntries] = await readLists(host, [allRules(), proxies()], options)
-  const filters = await readLists(
-    host,
-    indexes.map((index) => arpFiltersOf(index, GRANT_FILTER_PREF)),
-    options,
-  )
-  const hostRoutes = await readLists(host, routeDumps(indexes), { ...options, empty: ['ENOENT'], gone: ['ENODEV'] })
+  const [filters, hostRoutes] = await Promise.all([
+    readLists(
+      host,
+      indexes.map((index) => arpFiltersOf(index, GRANT_FILTER_PREF)),
+      options,
+    ),
+    readLists(host, routeDumps(indexes), { ...options, empty: ['ENOENT'], gone: ['ENODEV'] }),
+  ])
   // A link that has gone answers a filter dump with an empty list: only now is it known that none had.
   await assertPresent(host, indexes, options)
   return { links, routes: hostRoutes.flat(), rules, proxies: proxyEntries, filters: filters.flat() }
 }
 
-/** A dump walks the whole table whatever it sends, so with many bridges one dump of all beats one for each. */
-const MANY_BRIDGES = 4
+/**
+ * A dump that the kernel filters by link sends what is wanted and walks the whole table all the same; one of the whole table
+ * costs as much as six of those.
+ */
+const MANY_BRIDGES = 6
 
 function routeDumps(indexes: readonly number[]): ReturnType<typeof routes>[] {
   const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST }
-  if (indexes.length > MANY_BRIDGES) return [routes(main)]
-  return indexes.map((device) => routes({ ...main, device }))
+  if (indexes.length > MANY_BRIDGES) return [routes({ ...main, devices: indexes })]
+  return indexes.map((device) => routes({ ...main, devices: [device] }))
 }
 
 async function assertPresent(host: Host, indexes: readonly number[], options: ViewOptions): Promise<void> {
@@ -153,20 +133,6 @@ async function assertPresent(host: Host, indexes: readonly number[], options: Vi
     indexes.map((index) => linkByIndex(index)),
     { ...options, gone: ['ENODEV'] },
   )
-}
-
-async function readLinks(host: Host, net: ContainerNet, options: ViewOptions): Promise<LinkReading> {
-  const [found, ...named] = await readLists(
-    host,
-    [linksOfKind('bridge'), ...workloadOctets().map((octet) => linkByName(hostVethName(octet)))],
-    { ...options, absent: ['ENODEV'] },
-  )
-  const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
-  // The kernel answers to alternative names too; a host veth is one by its own name.
-  const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
-  const bridges = await readBridges(host, net, own, options)
-  const loosePeers = await readLoosePeers(host, veths, options)
-  return { bridges, veths, loosePeers, taken: new Set() }
 }
 
 /** The names of tenant bridges that rules name and that no bridge bears: somebody else's link may. */
@@ -183,55 +149,6 @@ async function readTaken(host: Host, names: readonly string[], options: ViewOpti
     { ...options, absent: ['ENODEV'] },
   )
   return new Set(names.filter((_, i) => answers[i]?.length !== 0))
-}
-
-async function readBridges(
-  host: Host,
-  net: ContainerNet,
-  links: readonly Link[],
-  options: ViewOptions,
-): Promise<OwnBridge[]> {
-  const tenants = links.filter(({ name }) => name !== net.bridge)
-  // The master of a link that has gone has no ports: the address dumps behind them tell that it has gone.
-  const lists = await readLists(
-    host,
-    [...tenants.map(({ index }) => portsOf(index)), ...links.map(({ index }) => addressesOf(index))],
-    { ...options, gone: ['ENODEV'] },
-  )
-  const ports = lists.slice(0, tenants.length) as (readonly Link[])[]
-  const addresses = lists.slice(tenants.length) as (readonly Address[])[]
-  return links.map((link, i) => ({
-    link,
-    tenant: link.name !== net.bridge,
-    addresses: addresses[i] ?? [],
-    ports: ports[tenants.indexOf(link)] ?? [],
-  }))
-}
-
-/** Those in this namespace: a link that was moved to another one cannot be seen from here. */
-async function readUppers(host: Host, bridges: readonly OwnBridge[], options: ViewOptions): Promise<OwnBridge[]> {
-  // A list of everything on the node, for the sake of bridges that may be deleted alone.
-  if (!bridges.some(({ tenant, ports }) => tenant && ports.length === 0)) return [...bridges]
-  const [links] = await readLists(host, [allLinks()], options)
-  const isOn = (bridge: Link, { peerIndex, peerNamespace, index }: Link): boolean =>
-    peerIndex === bridge.index && peerNamespace === -1 && index !== bridge.index
-  return bridges.map((bridge) => ({ ...bridge, uppers: links.filter((link) => isOn(bridge.link, link)) }))
-}
-
-async function readLoosePeers(
-  host: Host,
-  veths: readonly Link[],
-  options: ViewOptions,
-): Promise<ReadonlyMap<number, Link>> {
-  const loose = veths.filter(
-    ({ master, peerNamespace, peerIndex }) => master === 0 && peerNamespace === -1 && peerIndex !== 0,
-  )
-  const peers = await readLists(
-    host,
-    loose.map(({ peerIndex }) => linkByIndex(peerIndex)),
-    { ...options, absent: ['ENODEV'] },
-  )
-  return new Map(loose.flatMap(({ index }, i) => (peers[i]?.[0] ? [[index, peers[i][0]] as const] : [])))
 }
 
 const CODES: Readonly<Record<string, ReadErrorCode>> = { DENIED: 'PRIVILEGE', TIMEOUT: 'TIMEOUT', ABORTED: 'ABORTED' }

@@ -3,15 +3,17 @@ import type { Save } from '../kernel/iptables/save.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import { addProxy, deleteNeighbour, deleteProxy, neighboursOf } from '../kernel/rtnetlink/neighbour.js'
-import { deleteRoute, replaceRoute, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { deleteRoute, type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
 import { deleteFilter, replaceClsact, replaceGrantFilter } from '../kernel/tc.js'
 import { arpChanges, missingEntries } from './arp-path.js'
 import { GRANT_FILTER_PREF, GRANT_MARK } from './contract.js'
+import { describeRoute } from './describe.js'
 import { addressCommands } from './desired-tables.js'
 import { arpHandle } from './grants.js'
 import { workloadProhibit } from './isolation.js'
+import { bridgeNames } from './links.js'
 import { readLists } from './read.js'
-import type { Site } from './site.js'
+import { hostRoutes, type Site } from './site.js'
 import { addProhibit, deleteRules } from './wire-bridge.js'
 import type { Writer } from './writer.js'
 
@@ -32,23 +34,26 @@ export async function assertAddress(
 }
 
 /** A tenant's workload has one host route, out of its bridge; the singleton's has none. */
-async function assertRoutes(
-  writer: Writer,
-  { conclusion, isolated, workload, view }: Site,
-  bridge: Link,
-  anew: boolean,
-): Promise<void> {
+async function assertRoutes(writer: Writer, site: Site, bridge: Link, anew: boolean): Promise<void> {
+  const { workload, view, isolated } = site
   const { address } = workload
-  const there = anew ? [] : conclusion.own.hostRoutes.filter(({ mine }) => mine === address).map(({ object }) => object)
-  const right = there.filter(({ oif }) => isolated && oif === bridge.index)
-  if (isolated && right.length === 0) {
+  const { right, wrong } = anew ? { right: null, wrong: [] } : hostRoutes(site, bridge.index)
+  if (isolated && right === null) {
+    const replaced = view.routes.find((route) => isInPlaceOf(route, address))
+    if (replaced !== undefined && !site.conclusion.own.hostRoutes.some(({ object }) => object === replaced)) {
+      const object = `route ${describeRoute(replaced, bridgeNames(view.links).get(replaced.oif) ?? '')}`
+      writer.notices.push({ object, reason: "was not ours, and stood in the place of the workload's own: replaced" })
+    }
     const route = { destination: address, prefix: 32, oif: bridge.index }
     await writer.requests([replaceRoute(route, `add route ${address}/32 dev ${bridge.name}`)])
   }
-  for (const route of there) {
-    if (route === right[0] || routeTakenFirst(view.routes, route) !== route) continue
+  for (const route of wrong)
     await writer.requests([deleteRoute(route, `delete route ${address}/32 of link ${route.oif}`)], ['ESRCH'])
-  }
+}
+
+/** Whether the kernel takes it for the same route: one destination, metric and tos. */
+function isInPlaceOf({ destination, prefix, metric, tos }: Route, address: string): boolean {
+  return destination === address && prefix === 32 && metric === 0 && tos === 0
 }
 
 async function assertProhibit(

@@ -1,5 +1,5 @@
 /** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
-import type { Backend } from '../kernel/iptables/tools.js'
+import { KnownRules } from '../kernel/iptables/rule.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
@@ -13,6 +13,7 @@ import { ownBridgeProhibit } from './ownership.js'
 import { readLists } from './read.js'
 import type { Site } from './site.js'
 import type { Subnet } from './subnet.js'
+import { wouldGoFirst } from './sweep.js'
 import type { Progress } from './undo.js'
 import type { NodeView } from './view.js'
 import type { Writer } from './writer.js'
@@ -21,11 +22,14 @@ import type { Writer } from './writer.js'
 export async function wireBridge(writer: Writer, site: Site, progress: Progress): Promise<Link> {
   const { net, view, subnet, bridge, isolated: isTenant, tables } = site
   await writer.batches(tables.backend, bridgeCommands(net, bridge, subnet, tables.save))
-  if (await masquerade(writer, tables.backend, subnet)) progress.addedNat = true
+  if (await masquerade(writer, tables, subnet)) progress.addedNat = true
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 
   const before = view.links.bridges.find(({ link }) => link.name === bridge)
-  if (before === undefined) await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+  if (before === undefined) {
+    await writer.requests([createBridge(bridge, `make bridge ${bridge}`)])
+    progress.madeBridge = true
+  }
   const link = before?.link ?? (await linkNamed(writer, bridge))
   await writer.sysctl(['net', 'ipv4', 'ip_forward'], '1')
   if (isTenant) {
@@ -97,13 +101,17 @@ export async function addProhibit(writer: Writer, prohibit: Prohibit, priority: 
   }
 }
 
-/** Deletes rules of ours; one before which the kernel would take somebody else's stays. */
+/** Deletes rules of ours. One before which the kernel would take somebody else's stays: it forbids, and lets nobody in. */
 export async function deleteRules(writer: Writer, view: NodeView, rules: readonly Rule[]): Promise<void> {
   let left: readonly Rule[] = view.rules
   for (const rule of rules) {
     // Of several copies the kernel takes the first: any of them will do.
     const taken = ruleTakenFirst(left, rule)
-    if (taken === undefined || JSON.stringify(plain(taken)) !== JSON.stringify(plain(rule))) continue
+    if (taken === undefined) continue
+    if (JSON.stringify(plain(taken)) !== JSON.stringify(plain(rule))) {
+      writer.notices.push({ object: describeRule(rule), reason: `kept: ${wouldGoFirst(describeRule(taken))}` })
+      continue
+    }
     left = left.filter((other) => other !== taken)
     await writer.requests([deleteRule(rule, `delete rule at priority ${rule.priority} iif ${rule.iif}`)], ['ENOENT'])
   }
@@ -116,9 +124,13 @@ const plain = ({ tunnelId, unknown, ...rule }: Rule): object => ({
 })
 
 /**
- * Whether it was not there. Asks with `-C`, so that native nft rules in nat, which iptables cannot print, are no hindrance.
+ * Whether it was not there. Where nat was not saved along with the rest, asks with `-C`, so that native nft rules in it, which
+ * iptables cannot print, are no hindrance.
  */
-async function masquerade(writer: Writer, backend: Backend, subnet: Subnet): Promise<boolean> {
+async function masquerade(writer: Writer, { backend, save }: Site['tables'], subnet: Subnet): Promise<boolean> {
+  const known = new KnownRules([natRule(subnet)])
+  const saved = save.tables.get('nat')?.chains.get('POSTROUTING')?.rules ?? []
+  if (saved.some(({ words }) => known.has(words))) return false
   const rule = ['POSTROUTING', ...natRule(subnet)]
   const check = await writer.host.run(`iptables-${backend}`, ['-w', '5', '-t', 'nat', '-C', ...rule], {
     signal: writer.signal,

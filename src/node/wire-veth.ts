@@ -1,12 +1,14 @@
 /** A workload's veth pair, and the inside of its namespace. */
-import { RT_TABLE_MAIN } from '../kernel/linux.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
-import { changeLink, createVeth, type Link } from '../kernel/rtnetlink/link.js'
+import { changeLink, createVeth, deleteLink, type Link, linkAddress, linkByIndex } from '../kernel/rtnetlink/link.js'
 import { type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
+import { BRIDGE_CARRIED, carried, VETH_CARRIED } from './carrier.js'
 import { hostVethName, namespaceName } from './contract.js'
 import { type Inside, readInside } from './ends.js'
-import { WiringError } from './errors.js'
+import { ReadError, WiringError } from './errors.js'
+import { readLists } from './read.js'
 import type { Site } from './site.js'
+import { openNamed } from './system.js'
 import { linkNamed } from './wire-bridge.js'
 import type { Writer } from './writer.js'
 
@@ -16,7 +18,7 @@ export async function makeVeth(
   wanted: { namespace: string; octet: number; bridge: Link; mtu: number | null },
 ): Promise<void> {
   const { namespace, octet, bridge, mtu } = wanted
-  const opened = await writer.host.openNamespace(namespace)
+  const opened = await openNamed(writer.host, namespace)
   if (opened === null) throw gone(namespace)
   try {
     const name = hostVethName(octet)
@@ -26,6 +28,36 @@ export async function makeVeth(
   } finally {
     opened.host.close()
   }
+}
+
+/**
+ * Deletes a host veth that was read before, if it is still that one: the kernel asks for no more than its index. A bridge that
+ * has its link address from it keeps that.
+ *
+ * @throws ReadError when somebody changed it meanwhile; nothing was changed.
+ */
+export async function deleteVeth(writer: Writer, veth: Link): Promise<void> {
+  const { host, signal } = writer
+  const { index, master } = veth
+  const [[now], [own], [lent]] = await readLists(
+    host,
+    [linkByIndex(index), linkAddress(index), linkAddress(master === 0 ? index : master)],
+    { signal, absent: ['ENODEV'] },
+  )
+  if (now === undefined) return
+  if (now.name !== veth.name || now.kind !== veth.kind || now.master !== master)
+    throw new ReadError({
+      read: `veth ${veth.name}`,
+      code: 'INTERRUPTED',
+      reason: 'somebody renamed it or put it elsewhere meanwhile',
+      hint: 'look who did, and try again',
+    })
+  if (master !== 0 && own !== undefined && lent?.equals(own))
+    await writer.requests(
+      [changeLink(master, { address: lent }, `keep the link address of ${veth.name}'s bridge`)],
+      ['ENODEV'],
+    )
+  await writer.requests([deleteLink(index, `delete ${veth.name}`)], ['ENODEV'])
 }
 
 /** Address and default route of eth0, as far as they are not there; lo up, eth0 up. */
@@ -49,7 +81,7 @@ export async function wireInside(writer: Writer, site: Site): Promise<void> {
     if (!eth0.up || !routes.some((route) => isDefault(route, subnet.gateway)))
       changes.push(
         replaceRoute(
-          { destination: '0.0.0.0', prefix: 0, table: RT_TABLE_MAIN, gateway: subnet.gateway },
+          { destination: '0.0.0.0', prefix: 0, gateway: subnet.gateway },
           within(`add default route via ${subnet.gateway}`),
         ),
       )
@@ -59,12 +91,24 @@ export async function wireInside(writer: Writer, site: Site): Promise<void> {
   }
 }
 
-/** The last step: from here on packets pass. */
-export async function raise(writer: Writer, { octet, workload }: Site): Promise<void> {
+/** The last step: once it returns, packets pass. */
+export async function raise(writer: Writer, { octet, workload }: Site, bridge: Link): Promise<void> {
+  const { host, signal } = writer
   const veth = await linkNamed(writer, hostVethName(octet))
   const mtu = workload.mtu === null || workload.mtu === veth.mtu ? {} : { mtu: workload.mtu }
   if (!veth.up || 'mtu' in mtu)
     await writer.requests([changeLink(veth.index, { up: true, ...mtu }, `set ${veth.name} up`)])
+  if (veth.up) return
+  const namespace = namespaceName(workload.workload)
+  const inside = await openNamed(host, namespace)
+  if (inside === null) throw gone(namespace)
+  try {
+    await carried(host, veth.index, VETH_CARRIED, { signal })
+    await carried(inside.host, veth.peerIndex, VETH_CARRIED, { signal })
+    await carried(host, bridge.index, BRIDGE_CARRIED, { signal })
+  } finally {
+    inside.host.close()
+  }
 }
 
 function loopback({ links }: Inside): Link | null {

@@ -1,4 +1,5 @@
 /** Withdraws everything of one address, whoever had it: what a sweep would remove once its workload is gone. */
+import type { Host } from '../kernel/host.js'
 import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { neighboursOf } from '../kernel/rtnetlink/neighbour.js'
@@ -8,9 +9,10 @@ import type { Conclusion } from './conclude.js'
 import { readConnections } from './connections.js'
 import { readDisguised } from './disguised.js'
 import { WiringError } from './errors.js'
+import type { Plan, RestoreStep, Step } from './plan.js'
 import { readLists } from './read.js'
 import { planSweep } from './sweep.js'
-import type { NodeView } from './view.js'
+import type { Confirmation, NodeView } from './view.js'
 import type { Writer } from './writer.js'
 
 /**
@@ -28,24 +30,13 @@ export async function withdraw(
   const dumps = view.links.bridges.map(({ link }) => neighboursOf(link.index))
   const neighbours = (await readLists(host, dumps, { signal })).flat()
   const connections = await readConnections(host, [address], { signal })
-  const nft = view.iptables.get('nft')
-  const disguised = nft === undefined ? new Set<SavedRule>() : await readDisguised(host, nft, { signal })
-  const { proxiesGone, filtersGone } = arpChanges(view, conclusion, address, null)
-  const departing: Conclusion = {
-    ...conclusion,
-    departed: [address],
-    dead: [],
-    detached: [],
-    meshMarkDetached: false,
-    unwantedProxies: conclusion.own.proxies.filter(({ object }) => proxiesGone.includes(object)),
-    unwantedFilters: conclusion.own.filters.filter(({ object }) => filtersGone.includes(object)),
-  }
-  const plan = planSweep({ ...view, confirmed: { links: view.links, neighbours, connections, disguised } }, departing)
+  const disguised = await readDisguisedIn(host, view, signal)
+  const plan = planWithdrawal(view, conclusion, address, { links: view.links, neighbours, connections, disguised })
   const { results } = await applyPlan(host, plan, { signal, mayReplan: false })
   const held = new Map<Backend, string[]>()
   for (const { step, outcome, kept, error } of results) {
     if (outcome === 'removed') writer.done.push(`withdraw ${step.object}`)
-    else if (outcome === 'kept' && step.action === 'restore' && step.rules.length === 0)
+    else if (outcome === 'kept' && isChainAlone(step))
       held.set(step.backend, [...(held.get(step.backend) ?? []), ...step.chains])
     else if (outcome === 'kept' || outcome === 'failed') {
       const reason = kept ?? error?.message ?? 'could not be removed'
@@ -53,6 +44,54 @@ export async function withdraw(
     }
   }
   return new Map([...view.iptables.keys()].map((backend) => [backend, emptyChains(held.get(backend) ?? [])]))
+}
+
+/** What of an address could not be withdrawn, and why, as far as it can be known beforehand; null: nothing. @throws ReadError */
+export async function heldBack(
+  host: Host,
+  view: NodeView,
+  conclusion: Conclusion,
+  address: string,
+  signal?: AbortSignal,
+): Promise<string | null> {
+  const unread = { links: view.links, neighbours: [], connections: new Map(), disguised: new Set<SavedRule>() }
+  // Most addresses that are deployed have had no owner.
+  if (planWithdrawal(view, conclusion, address, unread).steps.length === 0) return null
+  const disguised = await readDisguisedIn(host, view, signal)
+  const { steps } = planWithdrawal(view, conclusion, address, { ...unread, disguised })
+  const step = steps.find((each) => each.held !== null && !isChainAlone(each))
+  return step === undefined ? null : `${step.object}: ${step.held}`
+}
+
+/** What a sweep would remove of that address, and of no other. */
+function planWithdrawal(view: NodeView, conclusion: Conclusion, address: string, confirmed: Confirmation): Plan {
+  const { proxiesGone, filtersGone } = arpChanges(view, conclusion, address, null)
+  return planSweep(
+    { ...view, confirmed },
+    {
+      ...conclusion,
+      departed: [address],
+      dead: [],
+      detached: [],
+      meshMarkDetached: false,
+      unwantedProxies: conclusion.own.proxies.filter(({ object }) => proxiesGone.includes(object)),
+      unwantedFilters: conclusion.own.filters.filter(({ object }) => filtersGone.includes(object)),
+    },
+  )
+}
+
+async function readDisguisedIn(
+  host: Host,
+  { iptables }: NodeView,
+  signal?: AbortSignal,
+): Promise<ReadonlySet<SavedRule>> {
+  const nft = iptables.get('nft')
+  return nft === undefined ? new Set() : await readDisguised(host, nft, { signal })
+}
+
+/** A chain that somebody else's rule jumps to: it stays, empty, and is no hindrance. */
+function isChainAlone(step: Step): step is RestoreStep {
+  return step.action === 'restore' && step.rules.length === 0
 }
 
 function emptyChains(names: readonly string[]): Save {

@@ -8,10 +8,14 @@ import type { Request } from '../kernel/netlink/request.js'
 import { writeSysctl } from '../kernel/sysctl.js'
 import type { Commands } from './desired-tables.js'
 import { WiringError } from './errors.js'
+import type { Notice } from './plan.js'
+import { SYSTEM_HINT } from './privilege.js'
 
 export class Writer {
   /** What was changed, in order, in a person's words. */
   readonly done: string[] = []
+  /** What stays on purpose, or went with it. */
+  readonly notices: Notice[] = []
 
   constructor(
     readonly host: Host,
@@ -55,14 +59,18 @@ export class Writer {
     }
   }
 
-  /** A change that the addon makes. */
-  async change(what: string, change: () => Promise<void>): Promise<void> {
+  /** A change that the addon makes; false: there was nothing to change. */
+  async change(what: string, change: () => Promise<unknown>): Promise<void> {
     try {
-      await change()
-      this.done.push(what)
+      if ((await change()) !== false) this.done.push(what)
     } catch (cause) {
       const { code = 'FAILED', message } = cause as NodeJS.ErrnoException
-      throw new WiringError({ object: what, code, reason: message, cause })
+      throw new WiringError({ object: what, code, reason: message, hint: hintFor(code), cause })
     }
   }
+}
+
+/** What to do about a refusal that is no refusal of the thing itself. */
+export function hintFor(code: string): string | undefined {
+  return code === 'EPERM' || code === 'EACCES' ? SYSTEM_HINT : undefined
 }

@@ -3,9 +3,9 @@ import { byAddress } from '../kernel/ipv4.js'
 import type { Conclusion, Live } from '../node/conclude.js'
 import { isGateway } from '../node/conclude.js'
 import { hostVethOctet } from '../node/contract.js'
+import { bridgeNames, type OwnBridge } from '../node/links.js'
 import type { Notice } from '../node/plan.js'
 import type { Decision } from '../node/reconcile.js'
-import { bridgeNames, type OwnBridge } from '../node/view.js'
 
 export interface NodeReport {
   /** The node's `/24`; null when no bridge carries a gateway in the range, and then nothing is concluded. */

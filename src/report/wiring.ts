@@ -21,6 +21,10 @@ export function deployText(deployed: Deployed, style: Style): string {
 export function stopText(workload: string | null, stopped: Stopped, style: Style): string {
   const { address, veth, namespace, processes, changes, elapsedMs } = stopped
   const what = workload ?? address ?? 'that address'
+  if (namespace === 'absent' && changes.length > 0)
+    return lines([
+      `${style.bold('cleared')} ${what}: no network namespace, but what an interrupted deploy had left at its name`,
+    ])
   if (changes.length === 0) {
     const why =
       workload === null

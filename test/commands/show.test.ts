@@ -41,7 +41,10 @@ const show = async (node: TestNode, ...args: string[]): Promise<NodeReport> => {
 test('a healthy node: every bridge and workload, and nothing left over', async () => {
   await using node = await wiredNode()
   const before = await node.snapshot()
+  // Whatever else lies where names are is the name of none.
+  await node.run('cd /run/netns; : >empty; echo text >text; mkdir folder; ln -s nowhere dangling; mkfifo pipe')
   const report = await show(node)
+  await node.run('cd /run/netns; rm -r empty text folder dangling pipe')
   expect(difference(before, await node.snapshot())).toEqual([])
 
   expect(report).toMatchObject({ subnet: '10.128.3.0/24', nodeBridge: 'yah0' })

@@ -134,6 +134,42 @@ test('--record writes what puts everything back, before it is removed, and never
   expect(await node.dump()).toEqual(before)
 })
 
+test('the record of another namespace is put back there, whatever the environment says', async () => {
+  await using node = await TestNode.create()
+  await node.run(`ip netns add inner
+    ip -n inner link add yah0 type bridge; ip -n inner addr add 10.128.3.1/24 dev yah0
+    ip -n inner link add yah0-91auqknbeu type bridge`)
+  const before = await node.snapshot()
+  expect((await node.netsweep(['sweep', '--netns', 'inner', '--record', '/run/undo'])).status).toBe(0)
+  await node.run('! ip -n inner link show yah0-91auqknbeu 2>/dev/null')
+  await node.run('NETSWEEP_INSIDE=1 sh /run/undo')
+  await node.run('ip -n inner link show yah0-91auqknbeu')
+  expect(difference(before, await node.snapshot())).toEqual([])
+})
+
+test("another node bridge's running workloads are spared when the options are not this node's, and told", async () => {
+  await using node = await nodeWithLeftovers()
+  await node.run('ip link add docker0 type bridge')
+  const wrong = ['sweep', '--bridge', 'yah1', '--subnet', '10.128.3.0/24', '--json']
+  const { status, json } = await node.netsweep(wrong)
+  expect({ status, json }).toMatchObject({
+    status: 0,
+    json: {
+      addresses: ['10.128.3.9'],
+      notices: [
+        { object: 'address 10.128.3.2', reason: expect.stringMatching(/^spared: veth2 is on yah0, /) },
+        { object: 'address 10.128.3.7', reason: expect.stringMatching(/^spared: veth7 is on yah0-6jgfqfdnu6, /) },
+      ],
+    },
+  })
+  const chains = async () => await node.run('iptables-nft -t mangle -S | grep -o "^-N yah-id-.*"')
+  expect(await chains()).toBe('-N yah-id-10.128.3.2\n-N yah-id-10.128.3.7\n')
+  // On a bridge that its chain does not name, a veth is nobody's that is known.
+  await node.run('ip link set veth7 master docker0')
+  expect((await node.netsweep(wrong)).json).toMatchObject({ addresses: ['10.128.3.7'] })
+  expect(await chains()).toBe('-N yah-id-10.128.3.2\n')
+})
+
 test('without CAP_NET_ADMIN: 3, and how to get it', async () => {
   await using node = await TestNode.create()
   const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))

@@ -65,9 +65,9 @@ describe('which back ends are looked at', () => {
 
 describe('reading', () => {
   test('one call, and only the tables that matter', async () => {
-    const host = new ScriptedHost({ 'iptables-nft-save': { stdout: table('nat') + table('raw') } })
+    const host = new ScriptedHost({ 'iptables-nft-save': { stdout: table('security') + table('nat') + table('raw') } })
     const saves = await readIptables(host, 'nft')
-    expect([...(saves.get('nft')?.tables.keys() ?? [])]).toEqual(['raw'])
+    expect([...(saves.get('nft')?.tables.keys() ?? [])]).toEqual(['raw', 'nat'])
     expect(host.commands).toEqual(['iptables-nft-save'])
   })
 
@@ -106,7 +106,7 @@ describe('reading', () => {
     const saves = await readIptables(host, 'auto')
     expect([...saves].map(([backend, { tables }]) => [backend, ...tables.keys()])).toEqual([
       ['nft', 'raw'],
-      ['legacy', 'mangle'],
+      ['legacy', 'mangle', 'nat'],
     ])
   })
 

@@ -125,3 +125,72 @@ test('cancelled on the way, it is undone as well', { tags: 'guest' }, async () =
   expect(error.message).toMatch(/; it was undone$/)
   expect(await node.dump()).toEqual(before)
 })
+
+describe.concurrent('undoing takes nothing that somebody brought meanwhile', () => {
+  const acct = spec('acct', 2)
+  const port = (bridge: string) => `ip link add tap0 type ifb; ip link set tap0 master ${bridge}`
+  test.for<[what: string, to: Spec, at: string, script: string, stays: string, left: RegExp]>([
+    [
+      'a port of the node bridge',
+      acct,
+      'namespace add acct',
+      port('yah0'),
+      'ip -o link show tap0 master yah0',
+      /undoing it left bridge yah0, which somebody else made or uses$/,
+    ],
+    [
+      'a port of a tenant bridge',
+      api,
+      'namespace add api',
+      port('yah0-6jgfqfdnu6'),
+      'ip -o link show tap0 master yah0-6jgfqfdnu6',
+      /undoing it left bridge yah0-6jgfqfdnu6, which somebody else made or uses$/,
+    ],
+    [
+      'a node bridge of that name',
+      acct,
+      'request 16',
+      'ip link add yah0 type bridge',
+      'ip -o link show yah0',
+      /EEXIST.*undoing it left bridge yah0, which somebody else made or uses$/,
+    ],
+    [
+      'a tenant bridge of that name',
+      api,
+      'request 16',
+      'ip link add yah0-6jgfqfdnu6 type bridge',
+      'ip -o link show yah0-6jgfqfdnu6',
+      /EEXIST/,
+    ],
+    [
+      'a namespace of that name',
+      acct,
+      'namespace add acct',
+      'ip netns add acct',
+      'ip netns list',
+      /EEXIST|File exists/,
+    ],
+    [
+      'a veth of that name',
+      acct,
+      'namespace add acct',
+      'ip link add veth2 type veth peer name other',
+      'ip -o link show veth2',
+      /EEXIST/,
+    ],
+  ])('%s', async ([what, to, at, script, stays, left]) => {
+    await using node = await TestNode.create()
+    using project = await Project.on(node)
+    let came = false
+    const somebody = onWrites(project.host, async (write) => {
+      // RTM_NEWLINK is 16 (linux/rtnetlink.h): the bridge comes first.
+      if (came && what.startsWith('a port') && nameOfWrite(write) === 'request 16') return 'refuse'
+      if (!came && nameOfWrite(write) === at) await node.run(script)
+      came ||= nameOfWrite(write) === at
+      return undefined
+    })
+    const error = await failure(project.deploy(to, somebody))
+    expect(error.message).toMatch(left)
+    expect(await node.run(stays)).not.toBe('')
+  })
+})

@@ -63,6 +63,8 @@ export async function nodeHost(node: TestNode): Promise<Host> {
     ...delegate(host),
     createNamespace: (name) => named('add', name),
     deleteNamespace: (name) => named('del', name),
+    // Below our /run, not the node's.
+    deletePlaceholder: async () => false,
     openNamespace: (name) => host.openNamespace(file(name)),
   }
 }

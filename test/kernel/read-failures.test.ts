@@ -173,7 +173,6 @@ test('a pass asks every kind of question that this file is about, most of them t
   // What stands on top of a bridge can only be found among all; asked when there is something to remove.
   expect(times(/^all links$/)).toBe(1)
   expect(times(/^link veth\d+$/)).toBe(2 * 253)
-  expect(times(/^ports of link/)).toBe(2 * 3)
   expect(times(/^IPv4 addresses of link/)).toBe(2 * 4)
   expect(times(/^IPv4 rules$/)).toBe(1)
   expect(times(/^IPv4 proxy neighbours$/)).toBe(1)
@@ -182,8 +181,8 @@ test('a pass asks every kind of question that this file is about, most of them t
   expect(times(/^IPv4 neighbours of link/)).toBe(4)
   expect(times(/^(number of )?tracked connections$/)).toBe(2)
   expect(times(/^nft rules of ip \w+ \w+$/)).toBe(4)
-  // Whether the bridges are still there, and the peer of the loose veth in either reading.
-  expect(times(/^link \d+$/)).toBe(4 + 2)
+  // Whether the bridges are still there; in either reading whether tenant bridges have their names, and the loose veth's peer.
+  expect(times(/^link \d+$/)).toBe(4 + 2 * (3 + 1))
   expect(times(new RegExp(`^link ${UMBRELLA}$`))).toBe(2)
 })
 
@@ -271,7 +270,7 @@ test('many bridges: their routes come in one dump, and that one is not spared ei
   await using crowded = await TestNode.create()
   await crowded.run(`
     ip link add yah0 type bridge; ip addr add 10.128.3.1/24 dev yah0; ip link set yah0 up
-    for digit in 1 2 3 4 5; do ip link add yah0-000000000$digit type bridge; done
+    for digit in 1 2 3 4 5 6; do ip link add yah0-000000000$digit type bridge; done
     ip route add 10.128.3.9 dev yah0`)
   const own = await machine(crowded)
   try {
@@ -288,6 +287,73 @@ test('many bridges: their routes come in one dump, and that one is not spared ei
   } finally {
     own.close()
   }
+})
+
+describe('the ports of tenant bridges, which the bridges tell', () => {
+  const failPorts = (host: Host, bridgePorts: Host['bridgePorts']): Host => ({ ...delegate(host), bridgePorts })
+
+  test('not at all', async () => {
+    for (const [errno, code] of Object.entries({ EPERM: 'PRIVILEGE', EMFILE: 'FAILED' }))
+      for (const nth of [1, 2]) {
+        let asked = 0
+        const broken = failPorts(host, async (names) => {
+          if (++asked === nth) throw Object.assign(new Error(`socket: ${errno}`), { code: errno })
+          return host.bridgePorts(names)
+        })
+        expect(await failing(broken)).toMatchObject({ read: 'ports of the tenant bridges', code })
+        expect(asked).toBe(nth)
+      }
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test.each([
+    { errno: 'ENODEV', code: 'INTERRUPTED', says: /gone meanwhile, in each of 5 tries/ },
+    { errno: 'EIO', code: 'FAILED', says: /EIO/ },
+  ])('one of them answers $errno', async ({ errno, code, says }) => {
+    const broken = failPorts(host, async (names) => (await host.bridgePorts(names)).with(1, { code: errno }))
+    const error = await failing(broken)
+    expect(error).toMatchObject({ read: expect.stringMatching(/^ports of yah0-/), code })
+    expect(error.message).toMatch(says)
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test('where they do not tell, all links are walked for each, to the same end', async () => {
+    const told = await pass(host, { dryRun: true })
+    const calls: Call[] = []
+    const mute = failPorts(host, async (names) => names.map(() => ({ code: 'EOPNOTSUPP' })))
+    const walked = await pass(recording(mute, calls), { dryRun: true })
+    expect(walked.steps).toEqual(told.steps)
+    expect(walked.notices).toEqual(told.notices)
+    expect(calls.filter(isRequest).filter((request) => nameOf(request).startsWith('ports of link'))).toHaveLength(2 * 3)
+  })
+
+  test.each([
+    { what: 'the bridge renamed', change: `ip link set ${INITECH} name other0`, dead: [] },
+    { what: 'the port taken off it', change: 'ip link set tap0 nomaster', dead: [INITECH] },
+    { what: 'the port gone', change: 'ip link del tap0', dead: [INITECH] },
+  ])('$what right after: all is read again', async ({ change, dead }) => {
+    await using shaky = await TestNode.create()
+    await shaky.run(`
+      ip link add yah0 type bridge; ip addr add 10.128.3.1/24 dev yah0; ip link set yah0 up
+      ip link add ${INITECH} type bridge; ip link add tap0 type veth peer name tap1; ip link set tap0 master ${INITECH}`)
+    const own = await machine(shaky)
+    try {
+      let asked = 0
+      const swept = await pass(
+        failPorts(own, async (names) => {
+          const found = await own.bridgePorts(names)
+          if (asked++ === 0) await shaky.run(change)
+          return found
+        }),
+        { dryRun: true },
+      )
+      expect(asked).toBeGreaterThan(1)
+      expect(swept.steps.map(({ object }) => object)).toEqual(dead.map((name) => `bridge ${name}`))
+      expect(swept.notices).toEqual([])
+    } finally {
+      own.close()
+    }
+  })
 })
 
 describe('iptables-save', () => {

@@ -1,10 +1,11 @@
 /** Stopping: the host veth goes first, so that a sweep straight afterwards sees it gone; then the namespace. */
 import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
-import { UsageError } from '../../src/index.js'
+import { ReadError, UsageError } from '../../src/index.js'
 import { firstLine, lines, TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { ACME, nameOfWrite, onWrites, Project, type Spec, spec } from './deploys.js'
+import { hooked } from './passes.js'
 
 const api = spec('api', 7, 'acme')
 const web = spec('web', 8, 'acme')
@@ -108,6 +109,26 @@ describe.concurrent('stop', () => {
     await node.run(`ip netns add api; ip link add veth7 master ${ACME} type veth peer name vethc7 netns api`)
     expect(await project.stop('api')).toMatchObject({ address: '10.128.3.7', veth: 'veth7', namespace: 'deleted' })
     expect(await exists(node, 'veth7')).toBe(false)
+  })
+
+  test.for<[name: string, script: string]>([
+    ['renamed', 'ip link set veth7 down; ip link set veth7 name theirs'],
+    ['put on another bridge', 'ip link add docker0 type bridge; ip link set veth7 master docker0'],
+  ])('a veth that was %s since it was read stays, and so does the rest', async ([, script]) => {
+    await using node = await TestNode.create()
+    using project = await Project.on(node)
+    for (const each of [api, web]) await project.deploy(each)
+    let changed = false
+    const host = hooked(project.host, async ({ requests = [] }) => {
+      // RTM_GETLINK (linux/rtnetlink.h): the look at the veth and its bridge right before it is deleted.
+      if (changed || requests.length !== 3 || !requests.every(({ type }) => type === 18)) return
+      changed = true
+      await node.run(script)
+    })
+    const error = await project.stop('api', host).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(ReadError)
+    expect(error).toMatchObject({ code: 'INTERRUPTED', message: expect.stringMatching(/^veth veth7: /) })
+    expect(await node.run('ip -n api -o link show eth0')).toMatch(/ eth0@/)
   })
 
   test.for<[name: string, script: string]>([

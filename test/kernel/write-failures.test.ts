@@ -5,11 +5,13 @@
 import { constants } from 'node:os'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Host, Ran } from '../../src/kernel/host.js'
+import { RTM_DELLINK, RTM_NEWLINK } from '../../src/kernel/linux.js'
 import { NetlinkError } from '../../src/kernel/netlink/errors.js'
 import type { Message } from '../../src/kernel/netlink/message.js'
 import type { Reconciled, ReconciledStep } from '../../src/node/reconciled.js'
 import { call } from '../commands/call.js'
 import {
+  delegate,
   type ExchangeFault,
   failExchange,
   failRun,
@@ -35,10 +37,12 @@ import {
   UMBRELLA,
 } from './passes.js'
 
-const { EPERM, EBUSY, ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL } = constants.errno
+const { EPERM, EBUSY, ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL, EOPNOTSUPP } = constants.errno
 
 let node: TestNode
+/** Two dead bridges go in one step; here they cannot, so that each write is one step's alone. */
 let host: Host
+let together: Host
 /** The oracle's dump with everything left behind, and after an undisturbed sweep. */
 let dirty: string[]
 let clean: string[]
@@ -51,14 +55,15 @@ let steps: readonly ReconciledStep[]
 beforeAll(async () => {
   node = await TestNode.create()
   await leftBehind(node)
-  host = await machine(node)
+  together = await machine(node)
+  host = failExchange(together, { of: isOfGroup }, refused(EOPNOTSUPP))
   dirty = await node.dump()
   await node.run('iptables-nft-save >/run/dirty.rules')
   putBack = await undo()
   const { calls, swept } = await recorded(host)
   expect(swept.complete).toBe(true)
   steps = swept.steps
-  writes = calls.filter(isRequest).filter((request) => !isRead(request))
+  writes = calls.filter(isRequest).filter((request) => !isRead(request) && !isOfGroup(request))
   clean = await node.dump()
 })
 
@@ -124,7 +129,12 @@ async function named({ action, object }: ReconciledStep): Promise<void> {
 /** The nth write of all. */
 function failWrite(host: Host, nth: number, fault: ExchangeFault): Host {
   let written = 0
-  return failExchange(host, { of: (request) => !isRead(request) && written++ === nth }, fault)
+  return failExchange(host, { of: (request) => !isRead(request) && !isOfGroup(request) && written++ === nth }, fault)
+}
+
+/** A link put into a group, which is all that a sweep changes of one, or a group deleted. */
+function isOfGroup({ type, bytes, payload }: Message): boolean {
+  return type === RTM_NEWLINK || (type === RTM_DELLINK && bytes.readInt32LE(payload + 4) === 0)
 }
 
 test('an undisturbed pass writes at least one of every kind', async () => {
@@ -242,6 +252,58 @@ describe('a request to the kernel', () => {
     const text = await call(['sweep'], { openNode })
     expect(text.status).toBe(1)
     expect(text.stdout).toMatch(new RegExp(`failed .*bridge ${INITECH}.*EBUSY`))
+    await finished()
+  })
+})
+
+describe('links that go together', () => {
+  const isDeletion = (request: Message) => isOfGroup(request) && request.type === RTM_DELLINK
+  const timeout = new NetlinkError({ operation: 'netlink exchange', code: 'TIMEOUT' })
+  let nth = 0
+
+  test('are deleted by one request, and the links of other groups stay', async () => {
+    await node.run(`ip link add other0 type bridge; ip link set other0 group 1073741824`)
+    const { calls, swept } = await recorded(together)
+    expect(swept.complete).toBe(true)
+    expect(calls.filter(isRequest).filter(({ type }) => type === RTM_DELLINK)).toHaveLength(1)
+    await node.run('ip link del other0')
+    await finished()
+  })
+
+  test.each([
+    { what: 'the group is not deleted', of: isDeletion, fault: refused(EOPNOTSUPP) },
+    { what: 'nobody hears whether it was', of: isDeletion, fault: lost(timeout) },
+    { what: 'the request is lost', of: isDeletion, fault: rejected(timeout) },
+    {
+      what: 'one of them does not get into it',
+      of: (request: Message) => isOfGroup(request) && nth++ === 0,
+      fault: refused(EPERM),
+    },
+    { what: 'none gets into it', of: (request: Message) => request.type === RTM_NEWLINK, fault: refused(EPERM) },
+  ])('$what: each by itself', async ({ of, fault }) => {
+    nth = 0
+    const swept = await pass(failExchange(together, { of }, fault))
+    expect(swept.complete).toBe(true)
+    expect(swept.bridges).toEqual(expect.arrayContaining([GLOBEX, INITECH]))
+    await finished()
+  })
+
+  test('one that is used again by the time stays alone', async () => {
+    await node.run('ip link add tap0 type veth peer name tap1')
+    let asked = 0
+    const swept = await pass({
+      ...delegate(together),
+      async bridgePorts(names) {
+        // The third time is right before they go.
+        if (++asked === 3) await node.run(`ip link set tap0 master ${INITECH}`)
+        return together.bridgePorts(names)
+      },
+    })
+    expect(of(swept, 'kept')).toMatchObject([
+      { object: `bridge ${INITECH}`, reason: expect.stringContaining('port tap0 came meanwhile') },
+    ])
+    expect(await node.run('ip -o link show type bridge')).not.toContain(GLOBEX)
+    await node.run('ip link del tap0')
     await finished()
   })
 })

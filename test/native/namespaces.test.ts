@@ -3,8 +3,20 @@
  *
  * @module-tag guest
  */
-import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, fstatSync, mkdirSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { NETLINK_ROUTE } from '../../src/kernel/linux.js'
 import { native } from '../../src/kernel/native.js'
@@ -97,13 +109,80 @@ test('255 bytes are a name', async () => {
   expect(await listed()).toEqual([name])
 })
 
-test('a file that was left behind without its namespace is not opened, and is deleted', async () => {
-  const path = `${FOLDER}/${full('stale')}`
+/** As a process leaves it that was killed before it mounted the namespace. */
+function leavePlaceholder(name: string): string {
+  const path = `${FOLDER}/${full(name)}`
   mkdirSync(FOLDER, { recursive: true })
-  writeFileSync(path, '')
-  await expect(open('stale')).rejects.toThrow(`${path} is no network namespace`)
+  writeFileSync(path, '', { mode: 0 })
+  return path
+}
+
+test('a placeholder that was left behind is none, is taken over, and is deleted alone', async () => {
+  const path = leavePlaceholder('stale')
+  await expect(open('stale')).rejects.toMatchObject({ errno: ENOENT })
+  await create('stale')
+  expect(ip('-n', full('stale'), '-o', 'link')).toContain('lo')
+  expect(await native().deletePlaceholder(full('stale'))).toBe(false)
+  expect(listedByIp()).toEqual(['stale'])
   await remove('stale')
+  leavePlaceholder('stale')
+  expect(await native().deletePlaceholder(full('stale'))).toBe(true)
   expect(existsSync(path)).toBe(false)
+  expect(await native().deletePlaceholder(full('stale'))).toBe(false)
+})
+
+test('one that somebody is making a namespace of is none', async () => {
+  const path = leavePlaceholder('busy')
+  const flock = spawn('flock', [path, 'sh', '-c', 'echo locked; read -r _'])
+  await once(flock.stdout, 'data')
+  await expect(create('busy')).rejects.toMatchObject({ errno: EEXIST })
+  expect(await native().deletePlaceholder(full('busy'))).toBe(false)
+  flock.stdin.end()
+  await once(flock, 'exit')
+  expect(await native().deletePlaceholder(full('busy'))).toBe(true)
+})
+
+test('the same name at the same time: one gets it', async () => {
+  for (let round = 0; round < 20; round++) {
+    const made = await Promise.allSettled(Array.from({ length: 5 }, () => create('one')))
+    expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    await remove('one')
+    expect(existsSync(`${FOLDER}/${full('one')}`)).toBe(false)
+  }
+})
+
+test.each<[what: string, make: (path: string) => void, unmake: (path: string) => void]>([
+  ['a file with something in it', (path) => writeFileSync(path, 'precious'), (path) => rmSync(path)],
+  ['a folder', (path) => mkdirSync(path), (path) => rmdirSync(path)],
+  ['a link to nowhere', (path) => symlinkSync('nowhere', path), (path) => rmSync(path)],
+  [
+    'an empty file that something is mounted on',
+    (path) => {
+      writeFileSync(path, '')
+      writeFileSync(`${path}-other`, '')
+      execFileSync('mount', ['--no-mtab', '--bind', `${path}-other`, path])
+    },
+    (path) => {
+      execFileSync('umount', [path])
+      for (const file of [path, `${path}-other`]) rmSync(file)
+    },
+  ],
+])("%s is somebody else's", async (_what, make, unmake) => {
+  const path = `${FOLDER}/${full('theirs')}`
+  mkdirSync(FOLDER, { recursive: true })
+  make(path)
+  try {
+    await expect(create('theirs')).rejects.toThrow()
+    await expect(remove('theirs')).rejects.toThrow()
+    await native()
+      .deletePlaceholder(full('theirs'))
+      .then(
+        (was) => expect(was).toBe(false),
+        () => {},
+      )
+  } finally {
+    unmake(path)
+  }
 })
 
 test.each(['/proc/self/ns/mnt', '/etc/passwd', '/dev/null'])('%s is no network namespace', async (path) => {

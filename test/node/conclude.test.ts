@@ -1,6 +1,7 @@
 /** What is live, departed, foreign, dead, detached, misplaced: docs/node-state.md and the table of docs/sweep.md, by hand. */
 import { describe, expect, test } from 'vitest'
 import { type Conclusion, conclude, settled } from '../../src/node/conclude.js'
+import type { LinkReading } from '../../src/node/links.js'
 import { ContainerNet } from '../../src/node/net.js'
 import type { NodeView } from '../../src/node/view.js'
 import {
@@ -298,6 +299,20 @@ describe('two readings: what is live in either is live', () => {
     expect(conclusion.spared).toEqual([
       { object: 'address 10.128.3.7', reason: 'spared: veth7 came while the node was read' },
     ])
+  })
+
+  test('a workload of another node bridge’s runs on just the bridge that its identity chain names', () => {
+    const iptables = new Map([['nft', saved({ mangle: addressLines('10.128.3.7', 'yah1', 5) })]] as const)
+    const other = (name: string, master = 9) =>
+      reading([node], { veths: [veth(7, master)], otherBridges: new Map([[9, name]]) })
+    const departed = (first: LinkReading, again = first) =>
+      of(confirmed(view(first, { iptables }), again)).departed.length === 1
+    expect(departed(other('yah1'))).toBe(false)
+    expect(departed(other('yah1'), reading([node]))).toBe(false)
+    expect(departed(reading([node]), other('yah1'))).toBe(false)
+    expect(departed(other('docker0'))).toBe(true)
+    expect(departed(other('yah1', 8))).toBe(true)
+    expect(departed(reading([node]))).toBe(true)
   })
 
   test('a workload went', () => {

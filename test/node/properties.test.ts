@@ -3,9 +3,10 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { foresee } from '../../src/node/apply.js'
 import { conclude } from '../../src/node/conclude.js'
+import type { LinkReading } from '../../src/node/links.js'
 import type { Plan, Step } from '../../src/node/plan.js'
 import { planSweep } from '../../src/node/sweep.js'
-import type { LinkReading, NodeView } from '../../src/node/view.js'
+import type { NodeView } from '../../src/node/view.js'
 import {
   ACME,
   address,

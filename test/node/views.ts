@@ -7,9 +7,10 @@ import type { Neighbour } from '../../src/kernel/rtnetlink/neighbour.js'
 import type { Route } from '../../src/kernel/rtnetlink/route.js'
 import type { Rule } from '../../src/kernel/rtnetlink/rule.js'
 import type { Filter } from '../../src/kernel/tc.js'
+import type { LinkReading, OwnBridge } from '../../src/node/links.js'
 import { ContainerNet } from '../../src/node/net.js'
 import { Subnet } from '../../src/node/subnet.js'
-import type { Confirmation, LinkReading, NodeView, OwnBridge } from '../../src/node/view.js'
+import type { Confirmation, NodeView } from '../../src/node/view.js'
 
 export const NET = new ContainerNet()
 export const SUBNET = Subnet.containing('10.128.3.0')
@@ -226,7 +227,8 @@ export function veth(octet: number, master: number, more: Partial<Link> = {}): L
 }
 
 export function reading(bridges: readonly OwnBridge[], more: Partial<LinkReading> = {}): LinkReading {
-  return { bridges, veths: bridges.flatMap(({ ports }) => ports), loosePeers: new Map(), taken: new Set(), ...more }
+  const veths = bridges.flatMap(({ ports }) => ports)
+  return { bridges, veths, loosePeers: new Map(), otherBridges: new Map(), taken: new Set(), ...more }
 }
 
 export function view(links: LinkReading, more: Partial<NodeView> = {}): NodeView {

@@ -36,7 +36,7 @@ export interface Stream {
 }
 
 /** The system's own Python first: a version manager's shim in front of it takes longer than all the rest. */
-const PATH = `/usr/bin:/bin:/usr/sbin:/sbin:${process.env.PATH ?? ''}`
+export const PYTHON_PATH = `/usr/bin:/bin:/usr/sbin:/sbin:${process.env.PATH ?? ''}`
 const SCRIPT = fileURLToPath(new URL('./prober.py', import.meta.url))
 
 export class Prober {
@@ -47,7 +47,7 @@ export class Prober {
     const python = ['python3', '-B', SCRIPT, name, ...(inside === undefined ? [] : [inside.link])]
     const enter = inside === undefined ? [] : ['nsenter', `--net=/run/netns/${inside.namespace}`, '--']
     const [command = '', ...args] = [...enter, ...python]
-    const talker = new Talker(await node.start(command, args, { env: { PATH } }), `prober ${name}`)
+    const talker = new Talker(await node.start(command, args, { env: { PATH: PYTHON_PATH } }), `prober ${name}`)
     await talker.ready()
     return new Prober(talker)
   }

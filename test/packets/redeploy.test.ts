@@ -162,6 +162,27 @@ test.each<By>(['library', 'oracle'])(
   },
 )
 
+test("stopping the workload whose link address a bridge has leaves its tenant-mates' way out alone", async () => {
+  await using network = await Network.create(['api', 'web'], { by: 'oracle' })
+  await network.by.deploy(MATE)
+  await network.run('ip link set veth11 address 02:00:00:00:00:01')
+  expect(await network.macOf(BRIDGES.acme)).toBe('02:00:00:00:00:01')
+  const before = await network.node.dump()
+  const ask = { kind: 'udp', dst: OUTSIDE, port: OTHER_PORT, wait: PATIENT } as const
+  expect(await network.at('api').probe([ask])).toEqual(['outside hears 192.0.2.1'])
+  await (await wirer(network.node, 'library')).stop(MATE)
+  expect(await network.at('api').probe([ask])).toEqual(['outside hears 192.0.2.1'])
+  expect(await network.macOf(BRIDGES.acme)).toBe('02:00:00:00:00:01')
+  // Nothing else is another than after the oracle's stop.
+  await network.by.deploy(MATE)
+  expect(await network.node.dump()).toEqual(before)
+  await network.by.stop(MATE)
+  const left = await network.node.dump()
+  await network.by.deploy(MATE)
+  await (await wirer(network.node, 'library')).stop(MATE)
+  expect(await network.node.dump()).toEqual(left)
+})
+
 test('an instant without isolation shows, and so does a lost packet', async () => {
   await using network = await underFire()
   await network.at('node').watch([billing.address], [api.address])

@@ -211,7 +211,7 @@ describe('routes', () => {
       (await listed(routes(wanted))).map(({ destination, prefix, type }) => `${type} ${destination}/${prefix}`)
     expect(await shown({ table: 254 })).toEqual(['1 10.128.3.0/24', '1 10.128.3.7/32', '8 192.0.2.0/24'])
     expect(await shown({ table: 254, type: 1 })).toEqual(['1 10.128.3.0/24', '1 10.128.3.7/32'])
-    expect(await shown({ table: 254, type: 1, device })).toEqual(['1 10.128.3.7/32'])
+    expect(await shown({ table: 254, type: 1, devices: [device] })).toEqual(['1 10.128.3.7/32'])
     await node.run('ip route del 10.128.3.7/32 dev br-a; ip route del prohibit 192.0.2.0/24')
   })
 
@@ -219,7 +219,7 @@ describe('routes', () => {
     const [{ items, error }] = await ask(host, [routes({ table: 7777 })])
     expect(items).toEqual([])
     expect(error).toMatchObject({ code: 'ENOENT', kernelMessage: expect.stringContaining('table does not exist') })
-    expect(await refusal(routes({ table: 254, device: GONE }))).toBe('ENODEV')
+    expect(await refusal(routes({ table: 254, devices: [GONE] }))).toBe('ENODEV')
   })
 })
 

@@ -132,11 +132,11 @@ describe('reading', () => {
     const decode = (bytes: Buffer, wanted: Parameters<typeof routes>[0]) => routes(wanted).decode(messageOf(bytes))
     expect(decode(golden.HOST, { table: MAIN })).toEqual(host)
     expect(decode(golden.HOST, { table: LOCAL })).toBeUndefined()
-    expect(decode(golden.HOST, { table: MAIN, type: UNICAST, device: 2 })).toEqual(host)
+    expect(decode(golden.HOST, { table: MAIN, type: UNICAST, devices: [2] })).toEqual(host)
     expect(decode(golden.HOST, { table: MAIN, type: PROHIBIT })).toBeUndefined()
-    expect(decode(golden.HOST, { table: MAIN, device: 3 })).toBeUndefined()
+    expect(decode(golden.HOST, { table: MAIN, devices: [3] })).toBeUndefined()
     // Any hop will do: the kernel may take such a route for one of that link.
-    expect(decode(golden.MULTIPATH, { table: MAIN, device: 3 })?.hops).toBe(2)
+    expect(decode(golden.MULTIPATH, { table: MAIN, devices: [3] })?.hops).toBe(2)
   })
 })
 
@@ -147,10 +147,10 @@ describe('requests, byte by byte', () => {
       flags: 0x300,
       payload: fromHex('02000000 00000000 00000000  08000f00 fe000000'),
     })
-    expect(routes({ table: 1000, type: 1, device: 7 }).payload).toEqual(
+    expect(routes({ table: 1000, type: 1, devices: [7] }).payload).toEqual(
       fromHex('02000000 00000001 00000000  08000f00 e8030000  08000400 07000000'),
     )
-    expect(() => routes({ table: 254, device: 0 })).toThrow(RangeError)
+    expect(() => routes({ table: 254, devices: [0] })).toThrow(RangeError)
     expect(() => routes({ table: 0 })).toThrow(RangeError)
   })
 

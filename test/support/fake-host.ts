@@ -25,6 +25,7 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
   return {
     namespace: { device: 4, inode: 4026531840 },
     exchange: async (requests) => Buffer.concat(kernel([...readMessages(requests)])),
+    bridgePorts: async (names) => names.map(() => ({ indexes: [] })),
     run: async (command) => {
       throw new Error(`the fake host cannot run ${command}`)
     },
@@ -37,6 +38,7 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
     namespaceNames: async () => new Map(),
     createNamespace: async () => {},
     deleteNamespace: async () => {},
+    deletePlaceholder: async () => false,
     openNamespace: async () => null,
     scratchNamespace: async () => {
       throw new Error('the fake host makes no namespaces')
@@ -252,12 +254,14 @@ export function delegate(host: Host): Host {
   return {
     namespace: host.namespace,
     exchange: (requests, options) => host.exchange(requests, options),
+    bridgePorts: (names) => host.bridgePorts(names),
     run: (command, args, options) => host.run(command, args, options),
     readFile: (path) => host.readFile(path),
     writeFile: (path, text) => host.writeFile(path, text),
     namespaceNames: (options) => host.namespaceNames(options),
     createNamespace: (name) => host.createNamespace(name),
     deleteNamespace: (name) => host.deleteNamespace(name),
+    deletePlaceholder: (name) => host.deletePlaceholder(name),
     openNamespace: (name) => host.openNamespace(name),
     scratchNamespace: () => host.scratchNamespace(),
     lend: (descriptor) => host.lend?.(descriptor),
@@ -303,7 +307,8 @@ async function exchange(
   options: ExchangeOptions | undefined,
 ): Promise<Answer> {
   if (requests.length === 0) return []
-  const answers = await host.exchange(Buffer.concat(requests.map(renumbered)), options)
+  // What may be left out is told by the numbers of the batch; nothing need be.
+  const answers = await host.exchange(Buffer.concat(requests.map(renumbered)), { ...options, keep: undefined })
   return [...readMessages(answers)].map(({ type, flags, sequence, port, bytes, payload }) =>
     writeMessage({
       type,

@@ -62,6 +62,39 @@ export function ruleKey(words: readonly string[]): string {
   return JSON.stringify(known.length === groups.length ? { rule: known.sort() } : { words })
 }
 
+/**
+ * Rules to be recognised, however they are written. One that stands there word by word is found without being taken apart, which
+ * takes a hundred times as long; and one that lacks a name that is part of each of them is none of them.
+ */
+export class KnownRules {
+  readonly #verbatim: ReadonlySet<string>
+  #names: readonly (readonly string[])[] | undefined
+
+  constructor(readonly rules: readonly (readonly string[])[]) {
+    this.#verbatim = new Set(rules.map(verbatimKey))
+  }
+
+  has(words: readonly string[]): boolean {
+    if (this.#verbatim.has(verbatimKey(words))) return true
+    this.#names ??= this.rules.map(namesIn)
+    const names = this.#names
+    const similar = this.rules.filter((_, i) => names[i]?.every((name) => words.includes(name)))
+    if (similar.length === 0) return false
+    const key = ruleKey(words)
+    return similar.some((rule) => ruleKey(rule) === key)
+  }
+}
+
+/** No word has a NUL. */
+const verbatimKey = (words: readonly string[]): string => words.join('\0')
+
+/** Words that every way to write the rule has: the interfaces, the target, the comments. */
+function namesIn(words: readonly string[]): string[] {
+  const { clauses, target, comments } = parseRule(words)
+  const interfaces = clauses.filter(({ module, option }) => module === '' && (option === '-i' || option === '-o'))
+  return [...interfaces.flatMap(({ values }) => values), ...(target === null ? [] : [target]), ...comments]
+}
+
 const TARGET = '->'
 
 /** Options that belong together: the rule's own, or those behind one `-m` or `-j`. */

@@ -8,8 +8,10 @@ export { type ApplyOptions, type ApplyResult, applyBatch, type FailureKind } fro
 export { type Backend, type BackendChoice, isBackendChoice } from './backend.js'
 export { IptablesError, type IptablesErrorCode } from './errors.js'
 
-/** The tables that are read. Whatever goes on in nat and security is of no concern here. */
+/** The tables that are read. Whatever goes on in security is of no concern here. */
 const READ_TABLES: readonly string[] = ['raw', 'mangle', 'filter']
+/** Taken along where it came with the others, to save whoever asserts a rule in it a run: that it is missing says nothing. */
+const BESIDES = 'nat'
 
 /** A back end that is to be read. */
 export interface BackendTables {
@@ -37,7 +39,7 @@ export async function findBackends(
 
 /**
  * The tables raw, mangle and filter of each back end that is looked at; a table that does not exist is left out. Rejects
- * with IptablesError when anything of it cannot be read with certainty.
+ * with IptablesError when anything of it cannot be read with certainty. Of nat there is what came along.
  */
 export async function readIptables(
   host: ToolHost,
@@ -109,6 +111,8 @@ async function readBackend(host: ToolHost, { backend, tables }: BackendTables, o
     else if (backend === 'legacy')
       throw malformed(backend, undefined, `did not print table ${name}, which the kernel lists`)
   }
+  const besides = save.incompatible.includes(BESIDES) ? undefined : save.tables.get(BESIDES)
+  if (besides !== undefined) wanted.set(BESIDES, besides)
   return { tables: wanted, incompatible: [] }
 }
 

@@ -49,7 +49,8 @@ export async function ask<const R extends readonly Request<unknown>[]>(
 ): Promise<Replies<R>> {
   const answers = requests.map((request) => new Answer(request))
   if (answers.length > 0) {
-    const bytes = await host.exchange(writeRequests(requests), options)
+    const keep = requests.flatMap(({ keep }, request) => (keep === undefined ? [] : [{ ...keep, request }]))
+    const bytes = await host.exchange(writeRequests(requests), keep.length === 0 ? options : { ...options, keep })
     try {
       for (const message of readMessages(bytes)) {
         const answer = answers[message.sequence]

@@ -60,13 +60,26 @@ export class MalformedMessage extends Error {
 
 /** 'EBUSY' for 16; 'errno 524' for a number that has no name here. */
 export function errnoName(errno: number): string {
-  // ENOTSUP is another name of EOPNOTSUPP, and not the kernel's.
-  for (const [name, value] of Object.entries(constants.errno)) if (value === errno && name !== 'ENOTSUP') return name
-  return `errno ${errno}`
+  return NAMES.get(errno) ?? `errno ${errno}`
+}
+
+/** Not the kernel's: other names of EOPNOTSUPP and EAGAIN. */
+const SYNONYMS: readonly string[] = ['ENOTSUP', 'EWOULDBLOCK']
+
+/** By errno, made once: a pass is told up to 253 times that there is no such link. */
+const NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(constants.errno).flatMap(([name, errno]) => (SYNONYMS.includes(name) ? [] : [[errno, name] as const])),
+)
+
+let descriptions: ReadonlyMap<number, [string, string]> | undefined
+
+function describe(errno: number): string | undefined {
+  descriptions ??= getSystemErrorMap()
+  return descriptions.get(-errno)?.[1]
 }
 
 function compose({ operation, code, errno, kernelMessage, cause }: NetlinkErrorFields): string {
-  const description = errno === undefined ? undefined : getSystemErrorMap().get(-errno)?.[1]
+  const description = errno === undefined ? undefined : describe(errno)
   let text = `${operation}: ${code}`
   if (description !== undefined) text += ` (${description})`
   if (kernelMessage !== undefined) text += `: ${kernelMessage}`

@@ -1,4 +1,5 @@
 /** A question to the kernel, with the way to read its answer: one value, so that neither goes without the other. */
+import type { Keep } from '../host.js'
 import type { Message } from './message.js'
 
 export interface Request<T> {
@@ -10,6 +11,8 @@ export interface Request<T> {
   readonly flags: number
   /** The family header (ifinfomsg, rtmsg, …) and the attributes behind it. */
   readonly payload: Buffer
+  /** Of a list, what is wanted, for the host to leave out the rest where it can; `decode` decides. */
+  readonly keep?: Keep | undefined
   /** One answer message. Undefined: not what was asked for (skipped). Throws MalformedMessage. */
   decode(message: Message): T | undefined
 }

@@ -13,7 +13,6 @@ import {
   NLM_F_CREATE,
   NLM_F_DUMP,
   NLM_F_EXCL,
-  RTM_DELADDR,
   RTM_GETADDR,
   RTM_NEWADDR,
 } from '../linux.js'
@@ -112,28 +111,18 @@ export function addressesOf(index: number): Request<Address> {
   }
 }
 
-/** An address to be added. No broadcast address unless one is named, as ip(8) has it. */
-export type NewAddress = Pick<Address, 'index' | 'address' | 'prefix'> & { readonly broadcast?: string }
-
-/** EEXIST when the link has that address with that prefix: with another it is another. ENODEV: the link is gone. */
-export function addAddress(address: NewAddress, what: string): Request<never> {
-  const payload = one(address)
-  if (address.broadcast !== undefined) payload.ipv4(IFA_BROADCAST, address.broadcast)
+/**
+ * Not point-to-point, and without a broadcast address, as ip(8) has it. EEXIST when the link has that address with that
+ * prefix: with another it is another. ENODEV: the link is gone.
+ */
+export function addAddress(
+  { index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>,
+  what: string,
+): Request<never> {
+  const payload = new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address)
+  payload.ipv4(IFA_ADDRESS, address)
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
   return { what, type: RTM_NEWADDR, flags, payload: payload.finish(), decode: () => undefined }
-}
-
-/**
- * Takes that address with that prefix and no other, but with a primary one its secondaries go, unless the link promotes
- * them. EADDRNOTAVAIL when it is gone, ENODEV when its link is.
- */
-export function deleteAddress(address: Pick<Address, 'index' | 'address' | 'prefix'>, what: string): Request<never> {
-  return { what, type: RTM_DELADDR, flags: NLM_F_ACK, payload: one(address).finish(), decode: () => undefined }
-}
-
-/** Not point-to-point: both its ends are the same. */
-function one({ index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>): AttributeWriter {
-  return new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address).ipv4(IFA_ADDRESS, address)
 }
 
 /** Scope 0: everywhere. */

@@ -5,6 +5,7 @@ import {
   IFLA_ADDRESS,
   IFLA_ALT_IFNAME,
   IFLA_EXT_MASK,
+  IFLA_GROUP,
   IFLA_IFNAME,
   IFLA_INFO_DATA,
   IFLA_INFO_KIND,
@@ -14,6 +15,7 @@ import {
   IFLA_MASTER,
   IFLA_MTU,
   IFLA_NET_NS_FD,
+  IFLA_OPERSTATE,
   IFLA_PROP_LIST,
   NLM_F_ACK,
   NLM_F_CREATE,
@@ -110,6 +112,14 @@ export function portsOf(masterIndex: number): Request<Link> {
   return dumpLinks(`ports of link ${masterIndex}`, payload, (link) => link.master === masterIndex)
 }
 
+/** Links whose device below, in this namespace, is one of these: what stands on them, as a macvlan or a vlan does. */
+export function linksOn(indexes: readonly number[]): Request<Link> {
+  const isOn = ({ index, peerIndex, peerNamespace }: Link): boolean =>
+    peerNamespace === -1 && peerIndex !== index && indexes.includes(peerIndex)
+  const keep = { header: IFINFOMSG, attribute: IFLA_LINK, values: indexes.map(linkIndex), without: false }
+  return { ...dumpLinks('all links', dump(), isOn), keep }
+}
+
 export function allLinks(): Request<Link> {
   return dumpLinks('all links', dump(), () => true)
 }
@@ -134,6 +144,19 @@ export function linkAddress(index: number): Request<Buffer> {
   return { ...linkByIndex(index), what: `link address of link ${index}`, decode: readLinkAddress }
 }
 
+/** The operational state (IFLA_OPERSTATE, IF_OPER_*) of one link. ENODEV when there is none. */
+export function operationalState(index: number): Request<number> {
+  return {
+    ...linkByIndex(index),
+    what: `state of link ${index}`,
+    decode(message) {
+      const attributes = new AttributeReader(message.bytes, attributesAt(message, RTM_NEWLINK, IFINFOMSG))
+      while (attributes.next()) if (attributes.type === IFLA_OPERSTATE) return attributes.u8()
+      return undefined
+    },
+  }
+}
+
 /** A veth pair in two namespaces, to be made. */
 export interface NewVeth {
   /** Of the end here. */
@@ -156,6 +179,8 @@ export interface LinkChange {
   readonly mtu?: number
   /** The link address: a bridge that was given one, its own too, does not take its ports' any more. */
   readonly address?: Buffer
+  /** Of links that `deleteGroup` deletes together; 0 is everybody's. */
+  readonly group?: number
 }
 
 /** Makes a bridge, down. EEXIST when a link has that name, an alternative one too. */
@@ -186,7 +211,7 @@ export function createVeth({ name, master, peer, mtu }: NewVeth, what: string): 
  */
 export function changeLink(
   index: number,
-  { up, master, name, mtu, address }: LinkChange,
+  { up, master, name, mtu, address, group }: LinkChange,
   what: string,
 ): Request<never> {
   const payload = new AttributeWriter(header(linkIndex(index), up ? IFF_UP : 0, up === undefined ? 0 : IFF_UP))
@@ -194,12 +219,20 @@ export function changeLink(
   if (name !== undefined) payload.string(IFLA_IFNAME, name)
   if (mtu !== undefined) payload.u32(IFLA_MTU, mtu)
   if (address !== undefined) payload.raw(IFLA_ADDRESS, address)
+  if (group !== undefined) payload.u32(IFLA_GROUP, group)
   return { what, type: RTM_NEWLINK, flags: NLM_F_ACK, payload: payload.finish(), decode: () => undefined }
 }
 
 /** Deletes by index alone: the kernel ignores whatever name is sent along. ENODEV when it is gone. */
 export function deleteLink(index: number, what: string): Request<never> {
   return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload: header(linkIndex(index)), decode: () => undefined }
+}
+
+/** Deletes all links of a group, or, where one of them cannot be deleted, none. ENODEV when there are none. */
+export function deleteGroup(group: number, what: string): Request<never> {
+  if (group === 0) throw new RangeError(`${what}: group 0 is everybody's`)
+  const payload = new AttributeWriter(header(0)).u32(IFLA_GROUP, group).finish()
+  return { what, type: RTM_DELLINK, flags: NLM_F_ACK, payload, decode: () => undefined }
 }
 
 function create(payload: AttributeWriter, what: string): Request<never> {

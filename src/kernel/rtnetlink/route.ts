@@ -4,7 +4,6 @@ import {
   NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
-  NLM_F_EXCL,
   NLM_F_REPLACE,
   RT_SCOPE_LINK,
   RT_SCOPE_NOWHERE,
@@ -154,61 +153,53 @@ export function decodeRoute(message: Message): Route | undefined {
 }
 
 /**
- * The IPv4 routes of one table, of a type or out of a link only where told. ENOENT when the table does not exist, as
- * main does not in a fresh namespace; ENODEV when the link is gone.
+ * The IPv4 routes of one table, of a type or out of some links only where told. The kernel filters by one link; for several
+ * it lists the table. ENOENT when the table does not exist, as main does not in a fresh namespace; ENODEV when the one
+ * link is gone.
  */
-export function routes(wanted: { table: number; type?: number; device?: number }): Request<Route> {
-  const { table, type = 0, device } = wanted
+export function routes(wanted: { table: number; type?: number; devices?: readonly number[] }): Request<Route> {
+  const { table, type = 0, devices } = wanted
   if (table === RT_TABLE_UNSPEC) throw new RangeError('routes of table 0')
   const payload = new AttributeWriter(header({ type })).u32(RTA_TABLE, table)
-  if (device !== undefined) payload.u32(RTA_OIF, linkIndex(device))
+  const [device, ...more] = devices?.map(linkIndex) ?? []
+  const only = more.length === 0 ? device : undefined
+  if (only !== undefined) payload.u32(RTA_OIF, only)
   return {
-    what: `IPv4 routes of table ${table}${device === undefined ? '' : ` out of link ${device}`}`,
+    what: `IPv4 routes of table ${table}${only === undefined ? '' : ` out of link ${only}`}`,
     type: RTM_GETROUTE,
     flags: NLM_F_DUMP,
     payload: payload.finish(),
+    // A multipath route has its links elsewhere.
+    keep: devices && { header: RTMSG, attribute: RTA_OIF, values: devices, without: true },
     decode(message) {
       const route = decodeRoute(message)
       if (route === undefined || route.table !== table) return undefined
       if (type !== 0 && route.type !== type) return undefined
-      return device === undefined || leavesBy(route, device) ? route : undefined
+      return devices === undefined || devices.some((device) => leavesBy(route, device)) ? route : undefined
     },
   }
 }
 
-/**
- * A route of one hop to be added. Left out: what ip(8) takes, which is table main, type unicast, protocol boot, scope
- * link without a gateway and universe with one.
- */
-export type NewRoute = Pick<Route, 'destination' | 'prefix'> &
-  Partial<Pick<Route, 'table' | 'type' | 'scope' | 'protocol' | 'oif' | 'metric'>> & {
-    /** Dotted. Where no `oif` is named, the kernel finds the link that it is reached by. */
-    readonly gateway?: string
-  }
+/** A route of one hop of table main, as ip(8) makes it: protocol boot, scope link without a gateway and universe with one. */
+export interface NewRoute extends Pick<Route, 'destination' | 'prefix'> {
+  /** Left out: the kernel finds the link that the gateway is reached by. */
+  readonly oif?: number
+  /** Dotted. */
+  readonly gateway?: string
+}
 
 /**
- * EEXIST when the table has a route of that destination and metric, whatever else it is like; ENETUNREACH when the
+ * Adds a route; one of that destination and metric makes room, whosever it is; of several, the first. ENETUNREACH when the
  * gateway cannot be reached; ENETDOWN when the link is down, ENODEV when it is gone.
  */
-export function addRoute(route: NewRoute, what: string): Request<never> {
-  return change(route, NLM_F_EXCL, what)
-}
-
-/** As `addRoute`, but a route of that destination and metric makes room, whosever it is; of several, the first. */
-export function replaceRoute(route: NewRoute, what: string): Request<never> {
-  return change(route, NLM_F_REPLACE, what)
-}
-
-function change(route: NewRoute, how: number, what: string): Request<never> {
-  const { destination, prefix, table = RT_TABLE_MAIN, type = RTN_UNICAST, protocol = RTPROT_BOOT } = route
-  const { oif = 0, gateway, metric = 0 } = route
-  const { scope = type === RTN_UNICAST && gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE } = route
-  const payload = new AttributeWriter(header({ prefix, type, protocol, scope })).u32(RTA_TABLE, table)
+export function replaceRoute({ destination, prefix, oif, gateway }: NewRoute, what: string): Request<never> {
+  const scope = gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE
+  const payload = new AttributeWriter(header({ prefix, type: RTN_UNICAST, protocol: RTPROT_BOOT, scope }))
+  payload.u32(RTA_TABLE, RT_TABLE_MAIN)
   if (prefix > 0) payload.ipv4(RTA_DST, destination)
-  if (oif !== 0) payload.u32(RTA_OIF, oif)
+  if (oif !== undefined) payload.u32(RTA_OIF, oif)
   if (gateway !== undefined) payload.ipv4(RTA_GATEWAY, gateway)
-  if (metric !== 0) payload.u32(RTA_PRIORITY, metric)
-  const flags = NLM_F_ACK | NLM_F_CREATE | how
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
   return { what, type: RTM_NEWROUTE, flags, payload: payload.finish(), decode: () => undefined }
 }
 

@@ -1,0 +1,10 @@
+// What a bridge says of itself.
+#pragma once
+
+#include <napi.h>
+
+namespace netsweep {
+
+Napi::Value bridgePorts(const Napi::CallbackInfo& info);
+
+}  // namespace netsweep

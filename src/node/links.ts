@@ -1,0 +1,164 @@
+/** Reads the links that concern the node: its own bridges with what hangs on them, and the host veths. Decides nothing. */
+import type { BridgePorts, Host } from '../kernel/host.js'
+import { NetlinkError } from '../kernel/netlink/errors.js'
+import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
+import { type Link, linkByIndex, linkByName, linksOfKind, linksOn, portsOf } from '../kernel/rtnetlink/link.js'
+import { hostVethName, hostVethOctet, workloadOctets } from './contract.js'
+import type { ContainerNet } from './net.js'
+import { type ReadOptions, readError, readLists, Stale } from './read.js'
+
+/** The node bridge, or a bridge whose name has a tenant bridge's form. */
+export interface OwnBridge {
+  readonly link: Link
+  readonly tenant: boolean
+  readonly addresses: readonly Address[]
+  /** What is enslaved to a tenant bridge; not read for the node bridge, where it decides nothing. */
+  readonly ports: readonly Link[]
+  /** What stands on a tenant bridge and goes with it: macvlan, vlan. Read by the second reading alone. */
+  readonly uppers?: readonly Link[]
+}
+
+/** What one reading of the links saw. */
+export interface LinkReading {
+  readonly bridges: readonly OwnBridge[]
+  /** Links of kind veth named exactly `veth<octet>`, enslaved or not. */
+  readonly veths: readonly Link[]
+  /** The peers of those veths that hang on nothing, by the veth's index, where they are in this namespace. */
+  readonly loosePeers: ReadonlyMap<number, Link>
+  /** The names of the bridges that are not the node's own, by index. */
+  readonly otherBridges: ReadonlyMap<number, string>
+  /** Those of the names asked after that the kernel knows a link by: of any kind, and as an alternative name too. */
+  readonly taken: ReadonlySet<string>
+}
+
+/** The names of the node's own bridges, by index. */
+export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): ReadonlyMap<number, string> {
+  return new Map(bridges.map(({ link }) => [link.index, link.name]))
+}
+
+export async function readLinks(host: Host, net: ContainerNet, options: ReadOptions): Promise<LinkReading> {
+  const [found, ...named] = await readLists(
+    host,
+    [linksOfKind('bridge'), ...workloadOctets().map((octet) => linkByName(hostVethName(octet)))],
+    { ...options, absent: ['ENODEV'] },
+  )
+  const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
+  // The kernel answers to alternative names too; a host veth is one by its own name.
+  const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
+  const bridges = await readBridges(host, net, own, veths, options)
+  const loosePeers = await readLoosePeers(host, veths, options)
+  const otherBridges = new Map(found.filter((link) => !own.includes(link)).map(({ index, name }) => [index, name]))
+  return { bridges, veths, loosePeers, otherBridges, taken: new Set() }
+}
+
+async function readBridges(
+  host: Host,
+  net: ContainerNet,
+  links: readonly Link[],
+  veths: readonly Link[],
+  options: ReadOptions,
+): Promise<OwnBridge[]> {
+  const tenants = links.filter(({ name }) => name !== net.bridge)
+  const addresses = await readLists(
+    host,
+    links.map(({ index }) => addressesOf(index)),
+    { ...options, gone: ['ENODEV'] },
+  )
+  const ports = await readPorts(host, tenants, options, veths)
+  return links.map((link, i) => ({
+    link,
+    tenant: link.name !== net.bridge,
+    addresses: addresses[i] ?? [],
+    ports: ports[tenants.indexOf(link)] ?? [],
+  }))
+}
+
+/**
+ * The ports of these bridges, each by its place. `known`: links that need not be asked for again. The bridges are asked by
+ * name: that each still has its own is made sure of behind it.
+ */
+export async function readPorts(
+  host: Host,
+  bridges: readonly Link[],
+  options: ReadOptions,
+  known: readonly Link[] = [],
+): Promise<readonly (readonly Link[])[]> {
+  const found = await askPorts(host, bridges)
+  const byIndex = new Map(known.map((link) => [link.index, link]))
+  const isKnown = (index: number, bridge: Link): boolean => byIndex.get(index)?.master === bridge.index
+  const requests = bridges.map((bridge, i) => {
+    const ports = found[i]
+    // A kernel whose bridges do not tell: by walking all links.
+    if (ports === undefined || 'code' in ports) return [portsOf(bridge.index)]
+    return ports.indexes.filter((index) => !isKnown(index, bridge)).map((index) => linkByIndex(index))
+  })
+  const asked = await readLists(host, [...bridges.map(({ index }) => linkByIndex(index)), ...requests.flat()], {
+    ...options,
+    gone: ['ENODEV'],
+  })
+  const links = asked.slice(bridges.length)
+  return bridges.map((bridge, i) => {
+    if (asked[i]?.[0]?.name !== bridge.name)
+      throw new Stale(`link ${bridge.index}`, `it is not ${bridge.name} any more`)
+    const others = links.splice(0, requests[i]?.length ?? 0).flat()
+    const moved = others.find(({ master }) => master !== bridge.index)
+    if (moved !== undefined) throw new Stale(`ports of ${bridge.name}`, `port ${moved.name} has left it meanwhile`)
+    const ports = found[i]
+    const kept =
+      ports !== undefined && 'indexes' in ports ? ports.indexes.filter((index) => isKnown(index, bridge)) : []
+    return [...kept.flatMap((index) => byIndex.get(index) ?? []), ...others]
+  })
+}
+
+/** What a kernel answers whose bridges do not tell. */
+const UNTOLD: ReadonlySet<string> = new Set(['EOPNOTSUPP', 'ENOTTY'])
+
+async function askPorts(host: Host, bridges: readonly Link[]): Promise<readonly BridgePorts[]> {
+  const read = 'ports of the tenant bridges'
+  let found: readonly BridgePorts[]
+  try {
+    found = await host.bridgePorts(bridges.map(({ name }) => name))
+  } catch (cause) {
+    const { code = 'FAILED' } = cause as NodeJS.ErrnoException
+    throw readError(read, new NetlinkError({ operation: read, code, cause }))
+  }
+  for (const [i, ports] of found.entries()) {
+    if ('indexes' in ports || UNTOLD.has(ports.code)) continue
+    const what = `ports of ${bridges[i]?.name}`
+    if (ports.code === 'ENODEV') throw new Stale(what, 'it has gone meanwhile')
+    throw readError(what, new NetlinkError({ operation: what, code: ports.code }))
+  }
+  return found
+}
+
+/** What stands on tenant bridges without a port and would go with them, as far as it is in this namespace. */
+export async function readUppers(
+  host: Host,
+  bridges: readonly OwnBridge[],
+  options: ReadOptions,
+): Promise<readonly OwnBridge[]> {
+  const empty = bridges.filter(({ tenant, ports }) => tenant && ports.length === 0).map(({ link }) => link.index)
+  // The kernel walks all of the node's links for it: for the sake of bridges that may be deleted alone.
+  if (empty.length === 0) return bridges
+  const [links] = await readLists(host, [linksOn(empty)], options)
+  return bridges.map((bridge) => ({
+    ...bridge,
+    uppers: links.filter(({ peerIndex }) => peerIndex === bridge.link.index),
+  }))
+}
+
+async function readLoosePeers(
+  host: Host,
+  veths: readonly Link[],
+  options: ReadOptions,
+): Promise<ReadonlyMap<number, Link>> {
+  const loose = veths.filter(
+    ({ master, peerNamespace, peerIndex }) => master === 0 && peerNamespace === -1 && peerIndex !== 0,
+  )
+  const peers = await readLists(
+    host,
+    loose.map(({ peerIndex }) => linkByIndex(peerIndex)),
+    { ...options, absent: ['ENODEV'] },
+  )
+  return new Map(loose.flatMap(({ index }, i) => (peers[i]?.[0] ? [[index, peers[i][0]] as const] : [])))
+}
