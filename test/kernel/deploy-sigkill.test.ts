@@ -2,21 +2,16 @@
  * A deploy by a process of its own that is killed (SIGKILL) at each of its writes in turn: right before it, or once it was asked
  * for, when a tool that was started for it goes on alone. What follows is done by other processes, as on a node.
  */
-import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { dies, type When } from '../support/dying.js'
 import { need } from '../support/machine.js'
 import { type Backend, firstLine, lines, TestNode } from '../support/node.js'
 import { description, oracleArgs, Project, type Spec, spec } from './deploys.js'
 import { picture } from './picture.js'
 
-const DYING = fileURLToPath(new URL('./dying.mjs', import.meta.url))
-const KILLED = 128 + 9
-
 const api = spec('api', 7, 'acme', { allow: ['globex/default/absent'] })
 const next = spec('next', 7, 'globex')
 const OTHERS = [spec('acct', 2), spec('web', 8, 'acme'), spec('billing', 9, 'globex')]
-
-type When = 'before' | 'during'
 
 interface Case {
   readonly name: string
@@ -40,15 +35,6 @@ const CASES: readonly Case[] = [
     backend: 'legacy',
   },
 ]
-
-/** Whether it was killed; else it had no such write, and is done. */
-async function dies(node: TestNode, what: Spec | 'sweep', when: When, nth: number): Promise<boolean> {
-  const workload = what === 'sweep' ? undefined : description(what)
-  const call = { options: { iptables: node.backend }, workload, nth, when }
-  const { status, stderr } = await node.exec(process.execPath, [DYING, JSON.stringify(call)])
-  expect([0, KILLED], stderr).toContain(status)
-  return status === KILLED
-}
 
 async function netsweep(node: TestNode, ...args: string[]): Promise<void> {
   const { status, stdout, stderr } = await node.netsweep([...args, '--iptables', node.backend])
@@ -93,7 +79,7 @@ describe.concurrent('killed:', () => {
       if (from !== null) await project.deploy(from)
       const before = await node.dump()
       const first = await hostEnd(node)
-      if (!(await dies(node, to, when, kills + 1))) break
+      if (!(await dies(node, description(to), when, kills + 1))) break
       kills += 1
       const where = `at write ${kills}, then ${finish}`
       await expectNobodyLeft(node, where)
