@@ -11,6 +11,9 @@
  * @property {number} [warmUps] rounds that do not count: engines compile, caches fill. Default 1.
  */
 
+/** Of programs whose engine compiles what it finds to be used often, as that of an agent that runs for days has. */
+export const WARM_UPS = 15
+
 /**
  * Takes them in turns, each round in the other direction, so that a machine that is busy for a while slows all of them down, and
  * nobody always comes after the same neighbour.

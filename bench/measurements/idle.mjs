@@ -1,4 +1,5 @@
 /** A pass with nothing to do: what an agent pays again and again, on a node that others have filled. */
+import { WARM_UPS } from '../alternate.mjs'
 import { assertSame } from '../expected.mjs'
 import { ORACLE } from '../paths.mjs'
 
@@ -15,7 +16,7 @@ export async function idle(lab, size, { withOracle }) {
   const save = node.timed('iptables-nft-save')
   const oracle = node.timed('bash', [ORACLE, 'sweep'])
   const entries = [
-    { id: 'netsweep', warmUps: 3, round: () => subject.ask('idle') },
+    { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('idle') },
     { id: 'floor targeted', round: () => floor.ask('targeted') },
     { id: 'floor dump_routes_of', round: () => floor.ask('dump_routes_of yah0') },
     { id: 'iptables-save', round: () => save.ask() },

@@ -1,4 +1,5 @@
 /** Every link listed and decoded, by everybody who can. */
+import { WARM_UPS } from '../alternate.mjs'
 import { startPeers } from '../peers.mjs'
 
 /**
@@ -10,9 +11,9 @@ export async function links(lab, size) {
   const subject = node.subject()
   const floor = node.floor()
   const taken = await lab.compare('links', node, [
-    { id: 'netsweep', warmUps: 3, round: () => subject.ask('links') },
+    { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('links') },
     { id: 'floor dump_links', round: () => floor.ask('dump_links') },
-    ...startPeers(node).map(({ id, program }) => ({ id, warmUps: 3, round: () => program.ask('links') })),
+    ...startPeers(node).map(({ id, program }) => ({ id, warmUps: WARM_UPS, round: () => program.ask('links') })),
   ])
   await node.quiet()
   for (const [id, rounds] of Object.entries(taken)) for (const round of rounds) agree(id, round, taken.netsweep?.[0])

@@ -1,4 +1,5 @@
 /** What a pass needs to know of the links, against the same questions in C, and against listing them all. */
+import { WARM_UPS } from '../alternate.mjs'
 
 /**
  * @param {import('../lab.mjs').Lab} lab
@@ -9,7 +10,7 @@ export async function needs(lab, size) {
   const subject = node.subject()
   const floor = node.floor()
   const taken = await lab.compare('needs', node, [
-    { id: 'netsweep', warmUps: 3, round: () => subject.ask('needs') },
+    { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('needs') },
     { id: 'floor targeted', round: () => floor.ask('targeted') },
     { id: 'floor dump_links', round: () => floor.ask('dump_links') },
   ])

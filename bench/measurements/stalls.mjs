@@ -1,4 +1,5 @@
 /** How late the event loop of a process is while it does each of the things that are measured. */
+import { WARM_UPS } from '../alternate.mjs'
 import { quantile } from '../statistics.mjs'
 import { describe } from '../workloads.mjs'
 
@@ -15,7 +16,11 @@ export async function stalls(lab, size) {
   const subject = node.subject()
   const newcomer = describe('newcomer', 250, 'tenant0')
   await compareStalls(lab, node, [
-    ...QUESTIONS.map((question) => ({ id: question, warmUps: 3, round: () => subject.ask(`stalls ${question}`) })),
+    ...QUESTIONS.map((question) => ({
+      id: question,
+      warmUps: WARM_UPS,
+      round: () => subject.ask(`stalls ${question}`),
+    })),
     {
       id: 'deploy, stop and sweep',
       async round() {
@@ -37,7 +42,7 @@ export async function stalls(lab, size) {
 export async function idleStalls(lab, size) {
   const node = await lab.node(size)
   const subject = node.subject()
-  await compareStalls(lab, node, [{ id: 'idle', warmUps: 3, round: () => subject.ask('stalls idle') }])
+  await compareStalls(lab, node, [{ id: 'idle', warmUps: WARM_UPS, round: () => subject.ask('stalls idle') }])
 }
 
 /**
@@ -49,7 +54,7 @@ export async function idleStalls(lab, size) {
  */
 export async function compareStalls(lab, node, entries) {
   const saveOnly = node.start(process.execPath, ['save-only.mjs'])
-  const all = [...entries, { id: 'iptables-save only', warmUps: 3, round: () => saveOnly.ask() }]
+  const all = [...entries, { id: 'iptables-save only', warmUps: WARM_UPS, round: () => saveOnly.ask() }]
   const taken = await lab.compare('longest stall', node, all, { value: ({ late }) => Math.max(...late) })
   await node.quiet()
   const shares = Object.entries(taken).map(([id, rounds]) => [

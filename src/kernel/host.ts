@@ -103,6 +103,11 @@ export interface Host {
   openNamespace(name: string): Promise<OpenNamespace | null>
   /** Makes a network namespace of no name, to try things in: it is gone when its host is closed. */
   scratchNamespace(): Promise<OpenNamespace>
+  /**
+   * From now on every tool inherits this descriptor, that of a locked file: one that outlives us, since we were killed, goes on
+   * holding the lock until it has ended too. Null ends it.
+   */
+  lend?(descriptor: number | null): void
   close(): void
 }
 

@@ -57,6 +57,7 @@ const CALLERS_OWN = -1
 class LinuxHost implements Host {
   #exchanges = 0
   #isClosed = false
+  #lent: number | null = null
   #netfilter: Promise<NativeSocket> | undefined
 
   constructor(
@@ -100,13 +101,14 @@ class LinuxHost implements Host {
     this.#assertOpen()
     const path = findTool(command)
     if (path === undefined) return notStarted('ENOENT', `${command}: no program of that name`)
-    if (this.isOwn) return runTool(path, args, { timeoutMs, signal, input })
+    const lent = this.#lent === null ? [] : [this.#lent]
+    if (this.isOwn) return runTool(path, args, { timeoutMs, signal, input, descriptors: lent })
 
     const nsenter = findTool('nsenter')
     if (nsenter === undefined) return notStarted('ENOENT', 'nsenter: no program of that name')
     // The namespace comes with the process: no path that somebody could exchange in between.
     const into = ['--net=/proc/self/fd/3', '--', path, ...args]
-    return runTool(nsenter, into, { timeoutMs, signal, input, descriptor: this.descriptor })
+    return runTool(nsenter, into, { timeoutMs, signal, input, descriptors: [this.descriptor, ...lent] })
   }
 
   async readFile(path: string): Promise<string> {
@@ -154,6 +156,10 @@ class LinuxHost implements Host {
 
   async scratchNamespace(): Promise<OpenNamespace> {
     return hostOf(await coded(native().scratchNamespace()), { timeoutMs: this.timeoutMs })
+  }
+
+  lend(descriptor: number | null): void {
+    this.#lent = descriptor
   }
 
   close(): void {

@@ -11,8 +11,8 @@ export interface ToolOptions {
   readonly timeoutMs: number
   readonly signal?: AbortSignal | undefined
   readonly input?: string | undefined
-  /** A descriptor that the tool gets as its number 3. */
-  readonly descriptor?: number | undefined
+  /** Those that the tool gets as its number 3 and so on. */
+  readonly descriptors?: readonly number[]
 }
 
 /**
@@ -77,9 +77,8 @@ export function runTool(path: string, args: readonly string[], options: ToolOpti
 }
 
 /** The process, or why there is none: some reasons come as an exception, others as its event. */
-function start(path: string, args: readonly string[], { input, descriptor }: ToolOptions): ChildProcess | string {
-  const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe']
-  if (descriptor !== undefined) stdio.push(descriptor)
+function start(path: string, args: readonly string[], { input, descriptors = [] }: ToolOptions): ChildProcess | string {
+  const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', ...descriptors]
   try {
     // A group of its own: a tool that is killed takes with it what it started, and Ctrl-C does not end it half-way.
     return spawn(path, args, { env: { ...process.env, LC_ALL: 'C' }, stdio, detached: true })

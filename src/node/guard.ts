@@ -163,6 +163,7 @@ export class NodeStateLock implements AsyncDisposable {
       }
       this.#file = file
       this.#leave = leave
+      this.host.lend?.(file.fd)
     } catch (error) {
       await file?.close()
       leave()
@@ -173,6 +174,7 @@ export class NodeStateLock implements AsyncDisposable {
   async #release(): Promise<void> {
     const file = this.#file
     this.#file = null
+    if (file !== null) this.host.lend?.(null)
     await file?.close()
     this.#leave?.()
     this.#leave = null

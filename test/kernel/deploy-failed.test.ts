@@ -111,7 +111,7 @@ test('what was wired before is as it was, when mending it fails', async () => {
   expect(await node.dump()).toEqual(before)
 })
 
-test('cancelled on the way, it is undone as well', { tags: 'guest' }, async () => {
+test('cancelled on the way, it is undone as well', async () => {
   await using node = await TestNode.create()
   using project = await Project.on(node)
   for (const each of bystanders) await project.deploy(each)

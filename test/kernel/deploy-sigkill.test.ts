@@ -2,15 +2,12 @@
  * A deploy by a process of its own that is killed (SIGKILL) at each of its writes in turn: right before it, or once it was asked
  * for, when a tool that was started for it goes on alone. What follows is done by other processes, as on a node.
  */
-import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { ContainerNet } from '../../src/node/net.js'
-import { type Backend, lines, TestNode } from '../support/node.js'
-import { description, oracleArgs, type Spec, spec } from './deploys.js'
+import { dies, type When } from '../support/dying.js'
+import { need } from '../support/machine.js'
+import { type Backend, firstLine, lines, TestNode } from '../support/node.js'
+import { description, oracleArgs, Project, type Spec, spec } from './deploys.js'
 import { picture } from './picture.js'
-
-const DYING = fileURLToPath(new URL('./dying.mjs', import.meta.url))
-const KILLED = 128 + 9
 
 const api = spec('api', 7, 'acme', { allow: ['globex/default/absent'] })
 const next = spec('next', 7, 'globex')
@@ -21,33 +18,23 @@ interface Case {
   /** Who has the address before. */
   readonly from: Spec | null
   readonly to: Spec
-  readonly when: 'before' | 'during'
+  readonly when: When
   /** What makes an end of it, once somebody has swept: netsweep before a deploy, the oracle before a stop. */
   readonly finish: 'deploy' | 'stop'
   readonly backend?: Backend
 }
 const CASES: readonly Case[] = [
-  { name: 'a fresh address, before each write', from: null, to: api, when: 'before', finish: 'deploy' },
   { name: 'a fresh address, during each write', from: null, to: api, when: 'during', finish: 'stop' },
-  { name: 'one that changes hands, before each write', from: api, to: next, when: 'before', finish: 'stop' },
   { name: 'one that changes hands, during each write', from: api, to: next, when: 'during', finish: 'deploy' },
   {
-    name: 'one that changes hands, during each write, in legacy iptables',
+    name: 'one that changes hands, before each write, in legacy iptables',
     from: spec('old', 7),
     to: api,
-    when: 'during',
-    finish: 'deploy',
+    when: 'before',
+    finish: 'stop',
     backend: 'legacy',
   },
 ]
-
-/** Whether it was killed; else it had no such write, and is done. */
-async function dies(node: TestNode, { to, when }: Case, nth: number): Promise<boolean> {
-  const call = { options: { iptables: node.backend }, workload: description(to), nth, when }
-  const { status, stderr } = await node.exec(process.execPath, [DYING, JSON.stringify(call)])
-  expect([0, KILLED], stderr).toContain(status)
-  return status === KILLED
-}
 
 async function netsweep(node: TestNode, ...args: string[]): Promise<void> {
   const { status, stdout, stderr } = await node.netsweep([...args, '--iptables', node.backend])
@@ -74,25 +61,25 @@ async function expectNobodyLeft(node: TestNode, where: string): Promise<void> {
 const withoutNat = (dump: readonly string[]): string[] => dump.filter((line) => !line.startsWith('nat '))
 
 describe.concurrent('killed:', () => {
-  test.for(CASES)('$name', { timeout: 900_000 }, async (scene) => {
-    const { from, to, finish, backend = 'nft' } = scene
-    const net = new ContainerNet()
+  test.for(CASES)('$name', { timeout: 900_000 }, async ({ from, to, when, finish, backend = 'nft' }) => {
     await using node = await TestNode.create({ backend })
-    for (const each of OTHERS) await deploy(node, each)
+    using project = await Project.on(node)
+    const { net } = project
+    for (const each of OTHERS) await project.deploy(each)
     const others = await node.dump()
-    if (from !== null) await deploy(node, from)
-    await deploy(node, to)
+    if (from !== null) await project.deploy(from)
+    await project.deploy(to)
     const done = { dump: await node.dump(), picture: await picture(node, net) }
-    await netsweep(node, 'stop', to.workload)
-    await netsweep(node, 'sweep')
+    await project.stop(to.workload)
+    await project.sweep()
     const swept = await node.dump()
 
     let kills = 0
     for (;;) {
-      if (from !== null) await deploy(node, from)
+      if (from !== null) await project.deploy(from)
       const before = await node.dump()
       const first = await hostEnd(node)
-      if (!(await dies(node, scene, kills + 1))) break
+      if (!(await dies(node, description(to), when, kills + 1))) break
       kills += 1
       const where = `at write ${kills}, then ${finish}`
       await expectNobodyLeft(node, where)
@@ -109,9 +96,11 @@ describe.concurrent('killed:', () => {
         await deploy(node, to)
         expect({ dump: await node.dump(), picture: await picture(node, net) }, where).toEqual(done)
       }
-      await netsweep(node, 'stop', to.workload)
+      if (finish === 'deploy') await project.stop(to.workload)
+      else await netsweep(node, 'stop', to.workload)
+      // Neither a namespace nor the empty file that the kill may have left in its place.
       await node.run(`test ! -e /run/netns/${to.workload}`)
-      await netsweep(node, 'sweep')
+      await project.sweep()
       // Its last owner runs as long as it was not taken away.
       const untouched = finish === 'stop' && veth !== '' && veth === first
       expect(withoutNat(await node.dump()), where).toEqual(withoutNat(untouched ? before : swept))
@@ -119,4 +108,27 @@ describe.concurrent('killed:', () => {
     expect(kills).toBeGreaterThan(8)
     expect({ dump: await node.dump(), picture: await picture(node, net) }).toEqual(done)
   })
+})
+
+test('the tool that a killed sweep had started keeps others out until it has ended', async (context) => {
+  await need(context, 'legacy')
+  await using node = await TestNode.create({ backend: 'legacy' })
+  await deploy(node, api)
+  await deploy(node, OTHERS[0] as Spec)
+  const right = await node.dump()
+  await netsweep(node, 'stop', api.workload)
+
+  // The tool of legacy waits for this lock, here five seconds.
+  const holder = await node.start('flock', ['/run/xtables.lock', 'bash', '-c', 'echo held; read -r _'])
+  expect(await firstLine(holder)).toBe('held')
+  const state =
+    'pgrep -x iptables-legacy >/dev/null && echo runs; flock --nonblock /run/netsweep/*.lock true && echo free || :'
+  let said = ''
+  for (let nth = 1; !said.includes('runs') && (await dies(node, 'sweep', 'during', nth)); nth++)
+    said = await node.run(state)
+  expect(said).toBe('runs\n')
+
+  holder.stdin.end()
+  await deploy(node, api)
+  expect(await node.dump()).toEqual(right)
 })

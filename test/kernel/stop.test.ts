@@ -15,7 +15,7 @@ const exists = async (node: TestNode, link: string): Promise<boolean> =>
 const namespaces = async (node: TestNode): Promise<string[]> => lines(await node.run('ls /run/netns 2>/dev/null || :'))
 
 describe.concurrent('stop', () => {
-  test('the host veth first, and then the namespace', { tags: 'guest' }, async () => {
+  test('the host veth first, and then the namespace', async () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
     for (const each of [api, web]) await project.deploy(each)

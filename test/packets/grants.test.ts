@@ -6,6 +6,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { lack } from '../support/machine.js'
+import { describeKnobs, EXTREME_KNOBS, turn } from './knobs.js'
 import { BRIEF, GATEWAY, type Name, Network, PATIENT, portOf, WORKLOADS } from './network.js'
 import type { Kind } from './prober.js'
 import type { By, Workload } from './wirer.js'
@@ -116,6 +117,14 @@ describe('wired by the library, the granting workload first', () => {
     await expectGrant(network(), pair)
     await expectNobodyElse(network(), pair)
   })
+
+  for (const knobs of EXTREME_KNOBS.toReversed()) {
+    test(`so it is with ${describeKnobs(knobs)}`, async (context) => {
+      await turn(context, network(), knobs)
+      await expectGrant(network(), pair)
+      await expectNobodyElse(network(), pair)
+    })
+  }
 
   test.each<{ mover: keyof Pair; address: string }>([
     { mover: 'api', address: '10.128.3.17' },

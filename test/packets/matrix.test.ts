@@ -26,7 +26,7 @@ describe.each(WIRED)('wired by the $by, $backend', ({ by, backend, knobs: all })
   })
   afterAll(() => network?.[Symbol.asyncDispose]())
 
-  test('workloads that ask for everybody on their own link', by === 'library' ? { tags: 'guest' } : {}, async () => {
+  test('workloads that ask for everybody on their own link', async () => {
     expect(await askMatrix(network)).toEqual(expectedMatrix())
   })
 

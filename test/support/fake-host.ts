@@ -264,6 +264,7 @@ export function delegate(host: Host): Host {
     deletePlaceholder: (name) => host.deletePlaceholder(name),
     openNamespace: (name) => host.openNamespace(name),
     scratchNamespace: () => host.scratchNamespace(),
+    lend: (descriptor) => host.lend?.(descriptor),
     close: () => host.close(),
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Deploys one workload with the library as it is built, on the node that it is started on, and is killed at its nth write, as
- * by `kill -9`: right before it, or once it was asked for and nothing has answered. Without that many writes, it ends well.
+ * Deploys a workload, or sweeps when there is none, with the library as it is built, on the node that it is started on, and is
+ * killed at its nth write, as by `kill -9`: right before it, or once it was asked for and nothing has answered. Without that many
+ * writes, it ends well.
  *
  *   node dying.mjs '{"options": {…}, "workload": {…}, "nth": 1, "when": "before" | "during"}'
  */
-import { ContainerNet, deploy, lockNodeState } from '../../dist/index.js'
+import { ContainerNet, deploy, lockNodeState, reconcile } from '../../dist/index.js'
 import { openHost } from '../../dist/kernel/linux-host.js'
 import { readMessages } from '../../dist/kernel/netlink/message.js'
 
@@ -51,5 +52,5 @@ const dying = (host) =>
 
 const net = new ContainerNet(options)
 const lock = await lockNodeState(net, { host: dying(await openHost()) })
-await deploy(net, lock, workload)
+await (workload === undefined ? reconcile(net, lock) : deploy(net, lock, workload))
 await lock.release()
