@@ -1,6 +1,7 @@
 /** Reads the links that concern the node: its own bridges with what hangs on them, and the host veths. Decides nothing. */
 import type { BridgePorts, Host } from '../kernel/host.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
+import type { Request } from '../kernel/netlink/request.js'
 import { type Address, addressesOf } from '../kernel/rtnetlink/address.js'
 import { type Link, linkByIndex, linkByName, linksOfKind, linksOn, portsOf } from '../kernel/rtnetlink/link.js'
 import { hostVethName, hostVethOctet, workloadOctets } from './contract.js'
@@ -37,11 +38,10 @@ export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): Readonly
 }
 
 export async function readLinks(host: Host, net: ContainerNet, options: ReadOptions): Promise<LinkReading> {
-  const [found, ...named] = await readLists(
-    host,
-    [linksOfKind('bridge'), ...workloadOctets().map((octet) => linkByName(hostVethName(octet)))],
-    { ...options, absent: ['ENODEV'] },
-  )
+  const [found, ...named] = await readLists(host, [linksOfKind('bridge'), ...hostVeths()], {
+    ...options,
+    absent: ['ENODEV'],
+  })
   const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
   // The kernel answers to alternative names too; a host veth is one by its own name.
   const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
@@ -50,6 +50,14 @@ export async function readLinks(host: Host, net: ContainerNet, options: ReadOpti
   const otherBridges = new Map(found.filter((link) => !own.includes(link)).map(({ index, name }) => [index, name]))
   return { bridges, veths, loosePeers, otherBridges, taken: new Set() }
 }
+
+/** The questions for all host veths, worded once. */
+function hostVeths(): readonly Request<Link>[] {
+  hostVethRequests ??= workloadOctets().map((octet) => linkByName(hostVethName(octet)))
+  return hostVethRequests
+}
+
+let hostVethRequests: readonly Request<Link>[] | undefined
 
 async function readBridges(
   host: Host,

@@ -53,25 +53,36 @@ export function* readMessages(bytes: Buffer): Generator<Message, void> {
 }
 
 /** One message, padded to where the next would begin. */
-export function writeMessage({ type, flags, payload, sequence = 0, port = 0 }: MessageFields): Buffer {
-  const length = NLMSG_HDRLEN + payload.length
-  const bytes = Buffer.alloc(align(length))
-  bytes.writeUInt32LE(length, 0)
-  bytes.writeUInt16LE(type, 4)
-  bytes.writeUInt16LE(flags, 6)
-  bytes.writeUInt32LE(sequence, 8)
-  bytes.writeUInt32LE(port, 12)
-  payload.copy(bytes, NLMSG_HDRLEN)
+export function writeMessage(fields: MessageFields): Buffer {
+  const bytes = Buffer.alloc(align(NLMSG_HDRLEN + fields.payload.length))
+  writeAt(bytes, 0, fields)
   return bytes
 }
 
 /** Requests as one batch, NLM_F_REQUEST added, numbered from 0. */
 export function writeRequests(requests: readonly Pick<MessageFields, 'type' | 'flags' | 'payload'>[]): Buffer {
-  return Buffer.concat(
-    requests.map(({ type, flags, payload }, sequence) =>
-      writeMessage({ type, flags: flags | NLM_F_REQUEST, payload, sequence }),
-    ),
-  )
+  const length = requests.reduce((sum, { payload }) => sum + align(NLMSG_HDRLEN + payload.length), 0)
+  const bytes = Buffer.alloc(length)
+  let offset = 0
+  for (const [sequence, { type, flags, payload }] of requests.entries())
+    offset = writeAt(bytes, offset, { type, flags: flags | NLM_F_REQUEST, payload, sequence })
+  return bytes
+}
+
+/** Returns where the next one begins. */
+function writeAt(
+  bytes: Buffer,
+  offset: number,
+  { type, flags, payload, sequence = 0, port = 0 }: MessageFields,
+): number {
+  const length = NLMSG_HDRLEN + payload.length
+  bytes.writeUInt32LE(length, offset)
+  bytes.writeUInt16LE(type, offset + 4)
+  bytes.writeUInt16LE(flags, offset + 6)
+  bytes.writeUInt32LE(sequence, offset + 8)
+  bytes.writeUInt32LE(port, offset + 12)
+  payload.copy(bytes, offset + NLMSG_HDRLEN)
+  return offset + align(length)
 }
 
 /** The next multiple of four: where a message, or an attribute, may begin. */
