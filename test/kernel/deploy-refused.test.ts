@@ -58,7 +58,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'a namespace with a link of somebody else’s in it, down',
-    script: 'ip netns add api; ip -n api tuntap add wg0 mode tun',
+    script: 'ip netns add api; ip -n api link add wg0 type bridge',
     field: 'workload',
     reason: /namespace api .*wg0/,
   },
