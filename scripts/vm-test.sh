@@ -40,7 +40,7 @@ on() { # KERNEL MINUTES VITEST-ARGUMENT...
 
 quick() {
   # vitest would load every file to find the tags in it, at some seconds each.
-  local files; mapfile -t files < <(grep -rlE "@module-tag guest|tags: 'guest'|guest: '" test --include='*.test.ts' --include='*.guest.ts' | sort)
+  local files; mapfile -t files < <(grep -rlE "@module-tag guest|tags: 'guest'|guest: true" test --include='*.test.ts' --include='*.guest.ts' | sort)
   on 6.12 20 --tags-filter guest "${files[@]}"
 }
 

@@ -129,7 +129,7 @@ afterAll(async () => {
   await node?.[Symbol.asyncDispose]()
 })
 
-test('what is right stays as it is', { tags: 'guest' }, async () => {
+test('what is right stays as it is', async () => {
   for (const each of [...ALL, ...ALL.toReversed()]) {
     expect(await project.deploy(each)).toMatchObject({ workload: each.workload, changes: [] })
   }

@@ -218,7 +218,7 @@ describe.concurrent('tracked connections', () => {
     expect(await tracked(node)).toHaveLength(5)
   }
 
-  test('of a stopped workload’s address go with the sweep', { tags: 'guest' }, async () => {
+  test('of a stopped workload’s address go with the sweep', async () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
     await prepared(node, project, api, web)

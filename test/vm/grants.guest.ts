@@ -1,9 +1,5 @@
-/**
- * Grants' ARP filters on a kernel that has them: what the oracle makes, read and swept by the command as it is built.
- *
- * @module-tag guest
- */
-import { expect, test } from 'vitest'
+/** Grants' ARP filters on a kernel that has them: what the oracle makes, read and swept by the command as it is built. */
+import { describe, expect, type TestOptions, test } from 'vitest'
 import { type Backend, TestNode } from '../support/node.js'
 
 const ACME = 'yah0-6jgfqfdnu6'
@@ -39,10 +35,14 @@ const grant = (handle: string, sender: string, target: string): string[] => [
 const qdiscs = (node: TestNode, link: string): Promise<string> => node.run(`tc qdisc show dev ${link}`)
 const proxies = (node: TestNode): Promise<string> => node.run('ip neigh show proxy')
 
-test.each<[string, string, Backend]>([
-  ['the admitted workload', 'billing', 'nft'],
-  ['the granting workload', 'api', 'legacy'],
-])('%s stops: both sides lose the filter and the proxy entry, and keep clsact', async (_, stopped, backend) => {
+describe.each<{ who: string; stopped: string; backend: Backend; options: TestOptions }>([
+  { who: 'the admitted workload', stopped: 'billing', backend: 'nft', options: {} },
+  { who: 'the granting workload', stopped: 'api', backend: 'legacy', options: { tags: 'guest' } },
+])('$who stops', ({ stopped, backend, options }) => {
+  test('both sides lose the filter and the proxy entry, and keep clsact', options, () => stops(stopped, backend))
+})
+
+async function stops(stopped: string, backend: Backend): Promise<void> {
   await using node = await TestNode.create({ backend })
   await deploy(node, 'api', 7, 'acme', '--allow', 'globex/prod/billing')
   await deploy(node, 'billing', 9, 'globex')
@@ -72,9 +72,9 @@ test.each<[string, string, Backend]>([
     expect(await filters(node, link)).toEqual([])
     expect(await qdiscs(node, link)).toContain('clsact')
   }
-})
+}
 
-test("somebody else's filter on the same pref stays", async () => {
+test("somebody else's filter on the same pref stays", { tags: 'guest' }, async () => {
   await using node = await TestNode.create()
   await deploy(node, 'api', 7, 'acme', '--allow', 'globex/prod/billing')
   await deploy(node, 'billing', 9, 'globex')

@@ -57,7 +57,6 @@ testStates([
     name: 'one live tenant, one stopped: the mark of the mesh stays',
     build: 'acct; api; billing; stop billing 9',
     backends: BOTH,
-    guest: 'legacy',
     by: 'command',
     gone: [...workload(BILLING), ...tenantBridge(GLOBEX)],
     bridges: [GLOBEX],

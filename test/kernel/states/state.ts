@@ -41,8 +41,6 @@ export interface State {
   readonly fails?: { readonly code: string; readonly says: readonly RegExp[] }
   /** Whether the oracle's own sweep of the same state leaves the same dump; else why it is no measure here. */
   readonly oracle: 'agrees' | { readonly differs: string }
-  /** With this one, in CI in a guest too. */
-  readonly guest?: Backend
 }
 
 /** One test for each state and back end. */
@@ -54,8 +52,7 @@ export function testStates(states: readonly State[]): void {
   for (const state of states) {
     const { backends = ['nft'] } = state
     for (const backend of backends) {
-      const name = backends.length > 1 ? `${state.name} (${backend})` : state.name
-      test(name, state.guest === backend ? { tags: 'guest' } : {}, async (context) => {
+      test(backends.length > 1 ? `${state.name} (${backend})` : state.name, async (context) => {
         for (const needed of state.both ? (['nft', 'legacy'] as const) : [backend]) {
           const reason = lacks.get(needed)
           if (reason !== undefined) context.skip(reason)
