@@ -2,7 +2,7 @@
  * The figures that the project is held to: what is compared to what, and what that must reach. A figure whose parts were not
  * measured in a run is not among that run's.
  */
-import { ratios, summarize } from './statistics.mjs'
+import { median, ratios, summarize } from './statistics.mjs'
 
 /** @typedef {import('./lab.mjs').Contest} Contest */
 /** @typedef {NonNullable<Contest['along']>} Along */
@@ -125,7 +125,7 @@ function growth(along, least, contests, to, reference) {
   const last = contests.at(-1)
   if (first === undefined || last === undefined || first === last) return []
   const added = (/** @type {string} */ entry) =>
-    (last.rounds[entry] ?? []).map((value, i) => value - (first.rounds[entry]?.[i] ?? Number.NaN))
+    (last.rounds[entry] ?? []).map((value) => value - median(first.rounds[entry] ?? []))
   const what = `what an idle pass grows by from ${count(least)} to ${count(last.size[along])} other ${along}`
   return [compared(what, to, added('netsweep'), added(reference), 'ms', 1)]
 }
@@ -134,7 +134,8 @@ const count = new Intl.NumberFormat('en').format
 
 /** @param {Contest} contest */
 function beside({ size: { links, routes, rules } }) {
-  return `${count(links)} links, ${count(routes)} routes, ${count(rules)} rules`
+  const others = Object.entries({ links, routes, rules }).filter(([, many]) => many > 0)
+  return `beside ${others.map(([what, many]) => `${count(many)} ${what}`).join(', ')}`
 }
 
 /**

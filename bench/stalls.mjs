@@ -1,9 +1,6 @@
 /**
- * How long an event would have waited for the event loop.
- *
- * A timer that is due every millisecond sees how late it is. perf_hooks' monitorEventLoopDelay does that too, but counts a
- * stall of 50 ms as one late tick among many in time, when everything that came in those 50 ms had to wait: so here each of the
- * ticks that a stall has swallowed counts, the first with the whole of it, the last with nearly nothing.
+ * How late the event loop is: a timer that is due every millisecond sees it. perf_hooks' monitorEventLoopDelay does that too, but
+ * its histogram does not give back single values, from which the rest follows.
  */
 const EVERY_MS = 1
 
@@ -19,7 +16,7 @@ export class StallWatch {
     this.#last = now
   }
 
-  /** Ends it; the lateness, in ms, of every tick that was due. */
+  /** Ends it; how late each tick was, in ms. */
   end() {
     this.#tick()
     clearInterval(this.#timer)
@@ -29,8 +26,15 @@ export class StallWatch {
 
 /** @param {readonly number[]} gaps between one tick and the next */
 export function latenesses(gaps) {
-  return gaps.flatMap((gap) => {
-    const late = Math.max(0, gap - EVERY_MS)
-    return Array.from({ length: Math.floor(late / EVERY_MS) + 1 }, (_, i) => late - i * EVERY_MS)
-  })
+  return gaps.map((gap) => Math.max(0, gap - EVERY_MS))
+}
+
+/**
+ * How long an event that comes at any moment has to wait: each of the ticks that a stall has swallowed counts, the first with the
+ * whole of it, the last with nearly nothing.
+ *
+ * @param {readonly number[]} late
+ */
+export function waits(late) {
+  return late.flatMap((ms) => Array.from({ length: Math.floor(ms / EVERY_MS) + 1 }, (_, i) => ms - i * EVERY_MS))
 }

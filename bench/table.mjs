@@ -27,7 +27,7 @@ export function figureTable(figures) {
     const verdict = met === null ? '' : met ? 'met' : 'missed'
     return [what, to, it, that, of(measured.median), spread, limit === null ? '' : `≤ ${of(limit)}`, verdict]
   })
-  return table(['what', 'compared to', ' it', ' that', ' ratio', ' quartiles', ' must be', ''], rows)
+  return table(['what', 'compared to', ' it', ' that', ' measured', ' quartiles', ' must be', ''], rows)
 }
 
 /** Everything that was measured. @param {readonly import('./lab.mjs').Contest[]} contests */

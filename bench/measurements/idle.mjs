@@ -15,14 +15,15 @@ export async function idle(lab, size, { withOracle }) {
   const floor = node.floor()
   const save = node.timed('iptables-nft-save')
   const oracle = node.timed('bash', [ORACLE, 'sweep'])
+  /** @type {import('../alternate.mjs').Entry[]} */
   const entries = [
     { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('idle') },
     { id: 'floor targeted', round: () => floor.ask('targeted') },
     { id: 'floor dump_routes_of', round: () => floor.ask('dump_routes_of yah0') },
     { id: 'iptables-save', round: () => save.ask() },
   ]
-  if (withOracle) entries.push({ id: 'oracle', round: () => oracle.ask() })
-  await lab.compare('idle', node, entries)
+  if (withOracle) entries.push({ id: 'oracle', rounds: lab.rounds, round: () => oracle.ask() })
+  await lab.compare('idle', node, entries, { rounds: lab.manyRounds })
   await node.quiet()
   assertSame('a pass with nothing to do', await node.dump(), before)
 }

@@ -9,11 +9,12 @@ export async function needs(lab, size) {
   const node = await lab.node(size)
   const subject = node.subject()
   const floor = node.floor()
-  const taken = await lab.compare('needs', node, [
+  const entries = [
     { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('needs') },
     { id: 'floor targeted', round: () => floor.ask('targeted') },
     { id: 'floor dump_links', round: () => floor.ask('dump_links') },
-  ])
+  ]
+  const taken = await lab.compare('needs', node, entries, { rounds: lab.manyRounds })
   await node.quiet()
   const { workloads, tenants } = size
   for (const { bridges, veths, ports } of taken.netsweep ?? [])

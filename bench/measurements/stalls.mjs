@@ -1,5 +1,6 @@
 /** How late the event loop of a process is while it does each of the things that are measured. */
 import { WARM_UPS } from '../alternate.mjs'
+import { waits } from '../stalls.mjs'
 import { quantile } from '../statistics.mjs'
 import { describe } from '../workloads.mjs'
 
@@ -57,14 +58,16 @@ export async function compareStalls(lab, node, entries) {
   const all = [...entries, { id: 'iptables-save only', warmUps: WARM_UPS, round: () => saveOnly.ask() }]
   const taken = await lab.compare('longest stall', node, all, { value: ({ late }) => Math.max(...late) })
   await node.quiet()
-  const shares = Object.entries(taken).map(([id, rounds]) => [
-    id,
-    [
-      quantile(
-        rounds.flatMap(({ late }) => late),
-        0.99,
-      ),
-    ],
-  ])
-  lab.record('99 % of stalls below', node, 'ms', Object.fromEntries(shares))
+  const pooled = Object.entries(taken).map(
+    ([id, rounds]) => /** @type {const} */ ([id, rounds.flatMap(({ late }) => late)]),
+  )
+  const below = (/** @type {(late: number[]) => number[]} */ of) =>
+    Object.fromEntries(pooled.map(([id, late]) => [id, [quantile(of(late), 0.99)]]))
+  lab.record(
+    '99 % of stalls below',
+    node,
+    'ms',
+    below((late) => late),
+  )
+  lab.record('99 % of waits below', node, 'ms', below(waits))
 }

@@ -13,8 +13,8 @@ function grown(links: number, rounds: Record<string, number[]>) {
 }
 
 const CONTESTS = [
-  grown(100, { netsweep: [3, 1, 2], 'floor <targeted>': [1], oracle: [300] }),
-  grown(10_000, { netsweep: [20], 'floor <targeted>': [10], oracle: [700] }),
+  grown(100, { netsweep: [3, 1, 2], 'floor targeted': [1], oracle: [300] }),
+  grown(10_000, { netsweep: [20], 'floor targeted': [10], oracle: [700] }),
 ]
 
 test('a table is as wide as its cells', () => {
@@ -43,7 +43,7 @@ test('numbers keep three digits', () => {
 test('a curve goes through the medians of its contests', () => {
   const [panel, ...others] = panels(CONTESTS)
   expect(others).toEqual([])
-  expect(panel?.curves.map(({ id }) => id)).toEqual(['netsweep', 'floor <targeted>', 'oracle'])
+  expect(panel?.curves.map(({ id }) => id)).toEqual(['netsweep', 'floor targeted', 'oracle'])
   expect(panel?.curves[0]?.points).toMatchObject([
     { x: 100, median: 2, low: 1.5, high: 2.5 },
     { x: 10_000, median: 20 },
@@ -59,7 +59,12 @@ print(len(svg.findall('.//{*}circle')), *[text.text for text in svg.findall('.//
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   const [circles, ...texts] = stdout.trim().split('\n')
   expect(circles).toBe('6')
-  expect(texts).toEqual(expect.arrayContaining(['netsweep 20.0', 'floor <targeted> 10.0', 'oracle 700']))
+  expect(texts).toEqual(expect.arrayContaining(['netsweep 20.0', 'floor targeted 10.0', 'oracle 700']))
+})
+
+test('what names a curve is text, whatever is in it', () => {
+  const odd = (links: number) => ({ ...grown(links, { 'a <b> & c': [links] }), name: 'links' })
+  expect(chart([odd(1), odd(10)])).toContain('a &#60;b&#62; &#38; c 10.0<')
 })
 
 test('labels do not cover each other', () => {
