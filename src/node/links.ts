@@ -43,8 +43,9 @@ export async function readLinks(host: Host, net: ContainerNet, options: ReadOpti
     absent: ['ENODEV'],
   })
   const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
-  // The kernel answers to alternative names too; a host veth is one by its own name.
-  const veths = named.flat().filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
+  // The kernel answers to alternative names too; a host veth is one by its own name, and once.
+  const byIndex = new Map(named.flat().map((link) => [link.index, link]))
+  const veths = [...byIndex.values()].filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
   const bridges = await readBridges(host, net, own, veths, options)
   const loosePeers = await readLoosePeers(host, veths, options)
   const otherBridges = new Map(found.filter((link) => !own.includes(link)).map(({ index, name }) => [index, name]))

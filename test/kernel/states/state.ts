@@ -6,6 +6,7 @@ import { lack } from '../../support/machine.js'
 import { type Backend, TestNode } from '../../support/node.js'
 import type { Environment } from '../../support/process.js'
 import { difference } from '../../support/snapshot.js'
+import { sameView } from '../slow-view.js'
 import { WORDS } from './build.js'
 import { changes, minus, unexplained } from './expected.js'
 import { type By, type Pass, sweep } from './pass.js'
@@ -71,6 +72,7 @@ async function hold(state: State, backend: Backend): Promise<void> {
   await using node = await TestNode.create({ backend })
   await node.run(WORDS + state.build, { env: state.env ?? {} })
   const before = { dump: await dumpOf(node, state), snapshot: await node.snapshot() }
+  if (state.fails === undefined) await sameView(node, state.options)
 
   const dry = await pass(node, state, true)
   expect(difference(before.snapshot, await node.snapshot()), 'changed by a dry run').toEqual([])
@@ -86,6 +88,7 @@ async function hold(state: State, backend: Backend): Promise<void> {
     'changed, and not expected to',
   ).toEqual([])
   assertReport(state, dry, swept)
+  if (state.fails === undefined) await sameView(node, state.options)
 
   const again = await pass(node, state, false)
   expect(difference(after.snapshot, await node.snapshot()), 'changed by a second sweep').toEqual([])
