@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests in the virtual machines of vm.sh. The last line is `N passed, N failed, N skipped`, over all boots:
 #
-#   vm-test.sh quick             on one kernel, the tests that are tagged `guest`: what only a guest can test, and one of every kind
+#   vm-test.sh quick [KERNEL]    on one kernel, the tests that are tagged `guest`: what only a guest can test, and one of every kind
 #   vm-test.sh full [KERNEL]     on both, or on one, all that is tested on a kernel
 #   vm-test.sh 6.1 test/kernel/tc.test.ts -t 'a pattern'        any tests, with vitest's arguments
 #
@@ -41,7 +41,7 @@ on() { # KERNEL MINUTES VITEST-ARGUMENT...
 quick() {
   # vitest would load every file to find the tags in it, at some seconds each.
   local files; mapfile -t files < <(grep -rlE "@module-tag guest|tags: 'guest'|guest: true" test --include='*.test.ts' --include='*.guest.ts' | sort)
-  on 6.12 20 --tags-filter guest "${files[@]}"
+  on "$1" 30 --tags-filter guest "${files[@]}"
 }
 
 full() { # KERNEL...
@@ -55,7 +55,7 @@ full() { # KERNEL...
 }
 
 case ${1:-} in
-  quick) quick ;;
+  quick) quick "${2:-6.12}" ;;
   full) full ${2:-6.1 6.12} ;;
   6.1 | 6.12) kernel=$1; shift; on "$kernel" 120 "$@" ;;
   *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
