@@ -8,11 +8,13 @@
  * @property {() => Promise<void>} [before]
  * @property {() => Promise<void>} [after]
  * @property {number} [rounds] at most so many, for what takes the better part of a minute
- * @property {number} [warmUps] rounds that do not count: engines compile, caches fill. Default 1.
+ * @property {number} [warmUps] rounds that do not count: engines compile, caches fill. Default 1; no more once they took
+ *   WARM_ENOUGH_MS, which is longer than an engine needs.
  */
 
 /** Of programs whose engine compiles what it finds to be used often, as that of an agent that runs for days has. */
 export const WARM_UPS = 15
+const WARM_ENOUGH_MS = 3000
 
 /**
  * Takes them in turns, each round in the other direction, so that a machine that is busy for a while slows all of them down, and
@@ -25,7 +27,7 @@ export const WARM_UPS = 15
 export async function alternate(entries, rounds) {
   /** @type {Record<string, any[]>} */
   const taken = Object.fromEntries(entries.map(({ id }) => [id, []]))
-  for (const entry of entries) for (let i = 0; i < (entry.warmUps ?? 1); i++) await once(entry)
+  for (const entry of entries) await warmUp(entry)
   for (let round = 0; round < rounds; round++) {
     const turn = round % 2 === 0 ? entries : [...entries].reverse()
     for (const entry of turn) {
@@ -33,6 +35,12 @@ export async function alternate(entries, rounds) {
     }
   }
   return taken
+}
+
+/** @param {Entry} entry */
+async function warmUp(entry) {
+  const start = performance.now()
+  for (let i = 0; i < (entry.warmUps ?? 1) && performance.now() - start < WARM_ENOUGH_MS; i++) await once(entry)
 }
 
 /** @param {Entry} entry */
