@@ -182,11 +182,16 @@ function plainly({ links, routes, rules, proxies, filters }: Seen): object {
     [oif, ...nextHops.map((hop: Route['nextHops'][number]) => hop.oif)].find((index) => own.includes(index)) ?? 0
   return {
     links: sorted(links),
-    routes: [...routes].sort((a, b) => exitOf(a) - exitOf(b)),
+    routes: routes.map(unmoved).sort((a, b) => exitOf(a) - exitOf(b)),
     rules,
     proxies: [...proxies].sort((a, b) => a.index - b.index || (a.address < b.address ? -1 : 1)),
     filters: [...filters].sort((a, b) => a.index - b.index),
   }
+}
+
+/** A route without what the kernel says of its links' carriers: RTNH_F_DEAD, RTNH_F_LINKDOWN (linux/rtnetlink.h). */
+function unmoved(route: Route): Route {
+  return { ...route, flags: route.flags & ~0x11 }
 }
 
 /** Neighbours without what changes by itself, and without the groups that the kernel joins at its own time. */
