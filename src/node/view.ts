@@ -112,7 +112,7 @@ async function readKernel(host: Host, net: ContainerNet, options: ViewOptions): 
   ])
   // A link that has gone answers a filter dump with an empty list: only now is it known that none had.
   await assertPresent(host, indexes, options)
-  return { links, routes: hostRoutes.flat(), rules, proxies: proxyEntries, filters: filters.flat() }
+  return { links, routes: onceEach(hostRoutes, indexes), rules, proxies: proxyEntries, filters: filters.flat() }
 }
 
 /**
@@ -125,6 +125,18 @@ function routeDumps(indexes: readonly number[]): ReturnType<typeof routes>[] {
   const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST }
   if (indexes.length > MANY_BRIDGES) return [routes({ ...main, devices: indexes })]
   return indexes.map((device) => routes({ ...main, devices: [device] }))
+}
+
+/**
+ * A dump for each link lists a route of several hops for each that it leaves by, and in one of them before routes that it
+ * stands behind. What a deletion takes depends on the order, and is told by the first hop: the dump of that one counts.
+ */
+function onceEach(dumps: readonly (readonly Route[])[], indexes: readonly number[]): Route[] {
+  if (dumps.length !== indexes.length) return dumps.flat()
+  const own = new Set(indexes)
+  const firstOf = ({ oif, nextHops }: Route): number | undefined =>
+    [oif, ...nextHops.map((hop) => hop.oif)].find((index) => own.has(index))
+  return dumps.flatMap((routes, i) => routes.filter((route) => firstOf(route) === indexes[i]))
 }
 
 async function assertPresent(host: Host, indexes: readonly number[], options: ViewOptions): Promise<void> {

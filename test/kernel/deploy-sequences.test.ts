@@ -9,6 +9,7 @@ import { type Backend, TestNode } from '../support/node.js'
 import type { Environment } from '../support/process.js'
 import { ACME, GLOBEX, oracleArgs, Project, type Spec, spec } from './deploys.js'
 import { picture } from './picture.js'
+import { sameView } from './slow-view.js'
 
 type Step =
   | Spec
@@ -229,6 +230,7 @@ async function play(sequence: Sequence, backend: Backend, by: 'netsweep' | 'orac
   const env = { ...sequence.env, ...(sequence.flower ? { ARP_PATH: '1' } : {}) }
   const steps = by === 'oracle' ? (sequence.undisturbed ?? sequence.steps) : sequence.steps
   for (const step of steps) await take(project, node, step, by, env)
+  if (by === 'netsweep') await sameView(node, { iptables: backend, ...sequence.net })
   return { dump: await node.dump({ env }), picture: await picture(node, project.net) }
 }
 

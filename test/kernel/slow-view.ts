@@ -5,33 +5,48 @@
 import { expect } from 'vitest'
 import { ContainerNet, type ContainerNetOptions } from '../../src/index.js'
 import type { Host } from '../../src/kernel/host.js'
-import { AF_INET, NLM_F_DUMP, RTM_GETADDR } from '../../src/kernel/linux.js'
+import { AF_INET, NLM_F_DUMP, NLMSG_HDRLEN, RTM_GETADDR, RTM_GETNEIGH } from '../../src/kernel/linux.js'
 import { openHost } from '../../src/kernel/linux-host.js'
+import { native } from '../../src/kernel/native.js'
 import { ask } from '../../src/kernel/netlink/ask.js'
 import type { Request } from '../../src/kernel/netlink/request.js'
 import { type Address, decodeAddress } from '../../src/kernel/rtnetlink/address.js'
 import { allLinks, type Link } from '../../src/kernel/rtnetlink/link.js'
-import { proxies } from '../../src/kernel/rtnetlink/neighbour.js'
+import { decodeNeighbour, type Neighbour, proxies } from '../../src/kernel/rtnetlink/neighbour.js'
 import { type Route, routes } from '../../src/kernel/rtnetlink/route.js'
 import { allRules } from '../../src/kernel/rtnetlink/rule.js'
+import type { Filter } from '../../src/kernel/tc.js'
 import type { LinkReading } from '../../src/node/links.js'
 import { confirmNode, type NodeView, readNode } from '../../src/node/view.js'
 import type { TestNode } from '../support/node.js'
+import { RTM_GETTFILTER } from './passes.js'
 
 const MAIN = 254
 const UNICAST = 1
+const ARP = 0x0806
+/** The grants' (docs/sweep.md). */
+const PREF = 895
+const NUD_NOARP = 0x40
+const NUD_PERMANENT = 0x80
 
-type Seen = Pick<NodeView, 'links' | 'routes' | 'rules' | 'proxies'>
+type Seen = Pick<NodeView, 'links' | 'routes' | 'rules' | 'proxies' | 'filters'>
 
 /** `named`: names that iptables rules have. */
-async function slowly(host: Host, net: ContainerNet, named: ReadonlySet<string>): Promise<Seen> {
-  const [links, addresses, main, rules, entries] = await Promise.all([
+async function slowly(
+  host: Host,
+  net: ContainerNet,
+  named: ReadonlySet<string>,
+): Promise<Seen & { readonly neighbours: readonly Neighbour[] }> {
+  const [links, addresses, main, rules, entries, neighbours] = await Promise.all([
     listed(host, allLinks()),
     listed(host, allAddresses),
     listed(host, routes({ table: MAIN })),
     listed(host, allRules()),
     listed(host, proxies()),
+    listed(host, allNeighbours),
   ])
+  // tc lists the filters of one link and of no more.
+  const filters = (await Promise.all(links.map(({ index }) => listed(host, allFilters(index))))).flat()
   const bridges = links.filter(({ kind }) => kind === 'bridge')
   const own = bridges.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
   const isOwn = (index: number): boolean => own.some((bridge) => bridge.index === index)
@@ -73,6 +88,8 @@ async function slowly(host: Host, net: ContainerNet, named: ReadonlySet<string>)
     ),
     rules,
     proxies: entries,
+    filters: filters.filter(({ index, pref, protocol }) => isOwn(index) && pref === PREF && protocol === ARP),
+    neighbours: neighbours.filter(({ index, proxy }) => isOwn(index) && !proxy),
   }
 }
 
@@ -83,6 +100,22 @@ const allAddresses: Request<Address> = {
   payload: Buffer.from([AF_INET, 0, 0, 0, 0, 0, 0, 0]),
   decode: decodeAddress,
 }
+
+const allNeighbours: Request<Neighbour> = {
+  what: 'all IPv4 neighbours',
+  type: RTM_GETNEIGH,
+  flags: NLM_F_DUMP,
+  payload: Buffer.from([AF_INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+  decode: decodeNeighbour,
+}
+
+const allFilters = (index: number): Request<Filter> => ({
+  what: `all tc filters of link ${index}`,
+  type: RTM_GETTFILTER,
+  flags: NLM_F_DUMP,
+  payload: native().encodeFilterDump(index, 0, 0).subarray(NLMSG_HDRLEN),
+  decode: ({ bytes }) => native().decodeFilter(bytes) ?? undefined,
+})
 
 async function listed<T>(host: Host, request: Request<T>): Promise<readonly T[]> {
   const [{ items, error, interrupted }] = await ask(host, [request])
@@ -110,17 +143,19 @@ export async function sameView(node: TestNode, options: ContainerNetOptions = {}
 /** `plain`: the host that the slow way asks. */
 export async function sameViewOf(host: Host, plain: Host, net: ContainerNet): Promise<void> {
   const view = await confirmNode(host, await readNode(host, net), [])
-  const slow = await slowly(plain, net, wordsOf(view))
-  const first = { links: { ...slow.links, bridges: slow.links.bridges.map(({ uppers, ...bridge }) => bridge) } }
-  expect(plainly({ ...view, ...{ links: view.links } }), 'read fast and slow').toEqual(plainly({ ...slow, ...first }))
+  const { neighbours, ...slow } = await slowly(plain, net, wordsOf(view))
+  const { bridges } = slow.links
+  const first = { ...slow, links: { ...slow.links, bridges: bridges.map(({ uppers, ...bridge }) => bridge) } }
+  expect(plainly(view), 'read fast and slow').toEqual(plainly(first))
   // Uppers are looked for when a bridge is empty, and of those alone.
-  const isEmpty = slow.links.bridges.some(({ tenant, ports }) => tenant && ports.length === 0)
-  const confirmed = slow.links.bridges.map(({ uppers = [], ...bridge }) =>
+  const isEmpty = bridges.some(({ tenant, ports }) => tenant && ports.length === 0)
+  const confirmed = bridges.map(({ uppers = [], ...bridge }) =>
     isEmpty ? { ...bridge, uppers: bridge.tenant && bridge.ports.length === 0 ? uppers : [] } : bridge,
   )
-  expect(sorted(view.confirmed?.links), 'read again, fast and slow').toEqual(
-    sorted({ ...slow.links, bridges: confirmed }),
-  )
+  expect(
+    { links: sorted(view.confirmed?.links), neighbours: lasting(view.confirmed?.neighbours ?? []) },
+    'read again, fast and slow',
+  ).toEqual({ links: sorted({ ...slow.links, bridges: confirmed }), neighbours: lasting(neighbours) })
 }
 
 /** Where rules of bridges stand (docs/sweep.md). */
@@ -137,15 +172,36 @@ function wordsOf({ iptables }: NodeView): Set<string> {
   return words
 }
 
-/** What has no order is sorted; a route that leaves by two of the bridges may be listed for each. */
-function plainly({ links, routes, rules, proxies }: Seen): object {
-  const texts = new Map(routes.map((route) => [JSON.stringify(route), route]))
+/**
+ * What has no order is sorted. Routes have one among those that first leave by the same bridge: what a deletion takes
+ * is the first that agrees, in that hop too.
+ */
+function plainly({ links, routes, rules, proxies, filters }: Seen): object {
+  const own = links.bridges.map(({ link }) => link.index)
+  const exitOf = ({ oif, nextHops }: Route): number =>
+    [oif, ...nextHops.map((hop: Route['nextHops'][number]) => hop.oif)].find((index) => own.includes(index)) ?? 0
   return {
     links: sorted(links),
-    routes: [...texts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, route]) => route),
+    routes: routes.map(unmoved).sort((a, b) => exitOf(a) - exitOf(b)),
     rules,
     proxies: [...proxies].sort((a, b) => a.index - b.index || (a.address < b.address ? -1 : 1)),
+    filters: [...filters].sort((a, b) => a.index - b.index),
   }
+}
+
+/** A route without what the kernel says of its links' carriers: RTNH_F_DEAD, RTNH_F_LINKDOWN (linux/rtnetlink.h). */
+function unmoved(route: Route): Route {
+  return { ...route, flags: route.flags & ~0x11 }
+}
+
+/** Neighbours without what changes by itself, and without the groups that the kernel joins at its own time. */
+function lasting(neighbours: readonly Neighbour[]): object[] {
+  return neighbours
+    .filter(({ address }) => !address.startsWith('224.'))
+    .map(({ index, address, state, flags, proxy }) => {
+      return { index, address, flags, proxy, fixed: state & (NUD_PERMANENT | NUD_NOARP) }
+    })
+    .sort((a, b) => a.index - b.index || (a.address < b.address ? -1 : 1))
 }
 
 function sorted(links: LinkReading | undefined): object | undefined {

@@ -51,6 +51,21 @@ testStates([
     oracle: { differs: 'looks at address, device, scope and metric alone' },
   },
   {
+    name: 'a route out of our bridge and then another, behind ours: ours goes',
+    build: `${stoppedMate}; ip route append 10.128.3.8/32 scope link nexthop dev $ACME nexthop dev yah0`,
+    gone: workload(WEB),
+    addresses: ['10.128.3.8'],
+    oracle: 'agrees',
+  },
+  {
+    name: 'such a route before ours: ours stays',
+    build: `${stoppedMate}; ip route prepend 10.128.3.8/32 scope link nexthop dev $ACME nexthop dev yah0`,
+    gone: workload(WEB).filter((line) => line !== hostRoute(8, ACME)),
+    addresses: ['10.128.3.8'],
+    kept: [{ object: `route 10.128.3.8/32 dev ${ACME}`, reason: /not ours: 10\.128\.3\.8\/32/ }],
+    oracle: { differs: 'deletes whichever route the kernel takes first' },
+  },
+  {
     name: 'a route with a source before ours: ours stays, and the other is named',
     build: `${stoppedMate}; ip route prepend 10.128.3.8/32 dev $ACME src 10.128.3.1`,
     gone: workload(WEB).filter((line) => line !== hostRoute(8, ACME)),

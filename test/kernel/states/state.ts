@@ -71,8 +71,10 @@ function namingBackend(kept: NonNullable<State['kept']>, backend: Backend): NonN
 async function hold(state: State, backend: Backend): Promise<void> {
   await using node = await TestNode.create({ backend })
   await node.run(WORDS + state.build, { env: state.env ?? {} })
+  // Tables that cannot be read have no view; two subnets do.
+  const isReadable = state.fails?.code !== 'FAILED'
   const before = { dump: await dumpOf(node, state), snapshot: await node.snapshot() }
-  if (state.fails === undefined) await sameView(node, state.options)
+  if (isReadable) await sameView(node, state.options)
 
   const dry = await pass(node, state, true)
   expect(difference(before.snapshot, await node.snapshot()), 'changed by a dry run').toEqual([])
@@ -88,7 +90,7 @@ async function hold(state: State, backend: Backend): Promise<void> {
     'changed, and not expected to',
   ).toEqual([])
   assertReport(state, dry, swept)
-  if (state.fails === undefined) await sameView(node, state.options)
+  if (isReadable) await sameView(node, state.options)
 
   const again = await pass(node, state, false)
   expect(difference(after.snapshot, await node.snapshot()), 'changed by a second sweep').toEqual([])
