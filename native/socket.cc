@@ -1,6 +1,5 @@
 #include "socket.h"
 
-#include <linux/netlink.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>

@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.." || exit 1
 # A boot each, so that each has a time limit of its own and a failure is seen early. Minutes, then vitest's arguments.
 PARTS=(
   '30 test/vm test/native test/conntrack test/iptables test/rtnetlink'
-  '60 test/kernel/deploy'
-  '60 test/kernel/states'
-  '60 test/kernel --exclude test/kernel/deploy* --exclude test/kernel/states/**'
-  '60 test/packets'
+  '300 test/kernel/deploy'
+  '300 test/kernel/states'
+  '180 test/kernel --exclude test/kernel/deploy* --exclude test/kernel/states/**'
+  '120 test/packets'
 )
 
 passed=0 failed=0 skipped=0 summary=()

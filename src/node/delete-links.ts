@@ -85,13 +85,8 @@ async function stillThemselves<D extends Doomed>(
       results.set(each, kept(`it is ${now.kind} ${now.name} now`))
     return !results.has(each)
   })
-  const ports = await freshly(() =>
-    readPorts(
-      host,
-      same.map(({ link }) => link),
-      options,
-    ),
-  )
+  const links = same.map(({ link }) => link)
+  const ports = await freshly(() => readPorts(host, links, options), options.signal)
   return same.filter((each, i) => {
     const port = ports[i]?.[0]
     if (port !== undefined) results.set(each, kept(`port ${port.name} came meanwhile`))

@@ -74,3 +74,8 @@ export function iptablesCommand(backend: Backend, table: string, words: readonly
 export function shellQuote(word: string): string {
   return /^[A-Za-z0-9_./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
+
+/** Why an object of ours stays: what the kernel would delete in its place. */
+export function wouldGoFirst(other: string): string {
+  return `the kernel would take another one first, which is not ours: ${other}`
+}

@@ -49,12 +49,11 @@ export async function readInside(
       const [links] = await readLists(opened.host, [allLinks()], { signal })
       const eth0 = links.find((link) => link.name === 'eth0') ?? links.find(isUnnamedPeer) ?? null
       if (eth0 === null) return { links, eth0, addresses: [], routes: [] }
-      const main = { table: RT_TABLE_MAIN, type: RTN_UNICAST, device: eth0.index }
-      const [addresses, out] = await readLists(opened.host, [addressesOf(eth0.index), routes(main)], {
-        signal,
-        empty: ['ENOENT'],
-        gone: ['ENODEV'],
-      })
+      const [addresses, out] = await readLists(
+        opened.host,
+        [addressesOf(eth0.index), routes({ table: RT_TABLE_MAIN, type: RTN_UNICAST, devices: [eth0.index] })],
+        { signal, empty: ['ENOENT'], gone: ['ENODEV'] },
+      )
       return { links, eth0, addresses, routes: out }
     }, signal)
     const hostEnd = read.eth0 === null ? null : await readHostEnd(host, opened, read.eth0, signal)

@@ -15,24 +15,18 @@ export const SYSTEM_HINT =
 
 /** @throws ReadError PRIVILEGE when CAP_NET_ADMIN is not among the effective capabilities (capabilities(7)). */
 export async function checkPrivilege(): Promise<void> {
-  if (await hasCapability(CAP_NET_ADMIN)) return
-  throw new ReadError({
-    read: 'privileges',
-    code: 'PRIVILEGE',
-    reason: 'CAP_NET_ADMIN is missing: without it the kernel neither shows iptables nor lets anything be removed',
-    hint: PRIVILEGE_HINT,
-  })
+  const reason = 'CAP_NET_ADMIN is missing: without it the kernel neither shows iptables nor lets anything be removed'
+  await must(CAP_NET_ADMIN, reason, PRIVILEGE_HINT)
 }
 
 /** @throws ReadError PRIVILEGE when CAP_SYS_ADMIN is not: before a deploy or stop has changed anything that it could not finish. */
 export async function checkNamespacePrivilege(): Promise<void> {
-  if (await hasCapability(CAP_SYS_ADMIN)) return
-  throw new ReadError({
-    read: 'privileges',
-    code: 'PRIVILEGE',
-    reason: 'CAP_SYS_ADMIN is missing: without it the kernel lets nobody make, delete or enter a network namespace',
-    hint: SYSTEM_HINT,
-  })
+  const reason = 'CAP_SYS_ADMIN is missing: without it the kernel lets nobody make, delete or enter a network namespace'
+  await must(CAP_SYS_ADMIN, reason, SYSTEM_HINT)
+}
+
+async function must(capability: bigint, reason: string, hint: string): Promise<void> {
+  if (!(await hasCapability(capability))) throw new ReadError({ read: 'privileges', code: 'PRIVILEGE', reason, hint })
 }
 
 /** Whether a capability is among the effective ones (capabilities(7)). */

@@ -6,7 +6,7 @@ import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
 import { type Conclusion, conclude } from './conclude.js'
-import { describeRoute } from './describe.js'
+import { describeRoute, wouldGoFirst } from './describe.js'
 import {
   type HostEnds,
   type Inside,
@@ -22,7 +22,6 @@ import { bridgeNames } from './links.js'
 import type { ContainerNet } from './net.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
-import { wouldGoFirst } from './sweep.js'
 import { type NodeView, readNode } from './view.js'
 import { heldBack } from './withdraw.js'
 import type { Workload } from './workload.js'

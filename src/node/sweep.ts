@@ -8,7 +8,7 @@ import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { type Conclusion, isGateway } from './conclude.js'
-import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote } from './describe.js'
+import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote, wouldGoFirst } from './describe.js'
 import { bridgeNames } from './links.js'
 import type { Notice, Plan, RestoreStep, Step } from './plan.js'
 import type { AddressChains, BridgeRule } from './tables.js'
@@ -295,7 +295,3 @@ class Sweep {
 const DISGUISED = "a native nft rule of somebody else's, which iptables prints as one of these, would be taken for it"
 
 const disguiseKey = ({ chain, words }: SavedRule): string => `${chain} ${ruleKey(words)}`
-
-export function wouldGoFirst(other: string): string {
-  return `the kernel would take another one first, which is not ours: ${other}`
-}

@@ -1,12 +1,12 @@
 /** Undoes a deploy that failed: no half-wired workload stays, and nothing that it alone brought. */
 import type { Host } from '../kernel/host.js'
-import { deleteLink, type Link, linkByIndex, portsOf } from '../kernel/rtnetlink/link.js'
+import type { Link } from '../kernel/rtnetlink/link.js'
 import { applyPlan } from './apply.js'
 import { type Conclusion, conclude } from './conclude.js'
 import { namespaceName } from './contract.js'
+import { deleteLinks } from './delete-links.js'
 import { readHostEnds } from './ends.js'
 import { acceptRules, natRule } from './isolation.js'
-import { readLists } from './read.js'
 import type { Site } from './site.js'
 import { planSweep } from './sweep.js'
 import { type NodeView, readNode } from './view.js'
@@ -89,11 +89,10 @@ async function removeBridge(
 
 const inUse = (bridge: string): string => `bridge ${bridge}, which somebody else made or uses`
 
-/** False when somebody uses it by now, or it is another link: the kernel asks for no more than an index. */
-async function removeUnused(writer: Writer, { index, name, kind }: Link): Promise<boolean> {
-  const [[found], ports] = await readLists(writer.host, [linkByIndex(index), portsOf(index)], { absent: ['ENODEV'] })
-  if (found === undefined) return true
-  if (found.name !== name || found.kind !== kind || ports.length > 0) return false
-  await writer.requests([deleteLink(index, `delete ${name}`)], ['ENODEV'])
-  return true
+/** False when somebody uses it by now, or it is another link. */
+async function removeUnused(writer: Writer, link: Link): Promise<boolean> {
+  const doomed = { link, object: `bridge ${link.name}` }
+  const deleted = (await deleteLinks(writer.host, [doomed], {})).get(doomed)
+  if (deleted?.outcome === 'failed') throw deleted.error
+  return deleted?.outcome !== 'kept'
 }
