@@ -166,18 +166,30 @@ async function counted(files: Readonly<Record<string, string>>, ...args: string[
   return (await readFile(file, 'utf8')).split('\n')
 }
 
-test('the count tells passed, failed, skipped and what belongs to no test apart', async () => {
+test('the count tells passed, failed, skipped and what belongs to no test apart, and what went wrong', async () => {
   const files = {
     'a.test.js': `import { test } from 'vitest'
       test('passes', () => {}); test('passes too', () => {}); test('fails', () => { throw new Error('on purpose') })
+      let tries = 0
+      test('passes at last', { retry: 1 }, ({ expect }) => expect({ same: 1, tries: ++tries }).toEqual({ same: 1, tries: 2 }))
       test('lacks', (context) => context.skip('no such kernel')); test.skip('is marked', () => {})`,
     'vitest.config.js': 'export default {}',
     'broken.test.js': `throw new Error('cannot be loaded')`,
   }
   expect(await counted(files)).toEqual([
-    '2 2 2',
+    '3 2 2',
     'skipped: a.test.js: lacks: no such kernel',
     'skipped: a.test.js: is marked: marked as skipped',
+    'passed at the second try: a.test.js: passes at last',
+    '  expected { same: 1, tries: 1 } to deeply equal { same: 1, tries: 2 }',
+    '  - Expected',
+    '  + Received',
+    '  -   "tries": 2,',
+    '  +   "tries": 1,',
+    'failed: a.test.js: fails',
+    '  on purpose',
+    'failed: broken.test.js',
+    '  cannot be loaded',
     '',
   ])
 })
