@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -39,6 +40,14 @@ class Answers {
     if (size_ > 0) resize(size_);
   }
   void clear() { size_ = 0; }
+
+  /** The same bytes in memory of their size. */
+  Answers copy() const {
+    Answers copied;
+    if (size_ > 0) std::memcpy(copied.room(size_), data_, size_);
+    copied.keep(size_);
+    return copied;
+  }
 
   /** The memory, for std::free. */
   uint8_t* release() {

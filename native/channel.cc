@@ -22,7 +22,9 @@ constexpr size_t kAnswerCharge = 4096;
 constexpr size_t kMostAtOnce = 256;
 // Dumps come in datagrams of at most 32 KiB, unless one object alone is larger: a link with its virtual functions.
 constexpr size_t kDatagram = 256 * 1024;
-// Answers of one exchange. Nothing real comes near: the links of 300,000 workloads would.
+// Answers that nobody has taken yet, where they are offered: the kernel waits then.
+constexpr size_t kMostAhead = 512 * 1024;
+// Answers of one exchange, where they are not. Nothing real comes near: the links of 300,000 workloads would.
 constexpr size_t kMostAnswers = size_t{512} * 1024 * 1024;
 
 /** How an exchange ends before it is complete. Thrown and caught in this file alone. */
@@ -82,11 +84,11 @@ void Channel::open() {
   socket_ = std::move(socket);
 }
 
-Exchanged Channel::exchange(Requests& requests, const Limits& limits) {
+Exchanged Channel::exchange(Requests& requests, const Limits& limits, const Parts& parts) {
   Exchanged result;
-  scratch_.clear();
+  answers_.clear();
   try {
-    exchangeAll(requests, limits, scratch_);
+    exchangeAll(requests, limits, parts);
   } catch (const Ended& ended) {
     result.end = ended.end;
     result.error = ended.error;
@@ -99,17 +101,16 @@ Exchanged Channel::exchange(Requests& requests, const Limits& limits) {
   }
   if (result.end != End::complete) socket_.reset();
 
-  if (scratch_.size() > Answers::kCopied) {
-    scratch_.trim();
-    result.answers = std::move(scratch_);
-  } else if (scratch_.size() > 0) {
-    std::memcpy(result.answers.room(scratch_.size()), scratch_.data(), scratch_.size());
-    result.answers.keep(scratch_.size());
+  if (answers_.size() > Answers::kCopied) {
+    answers_.trim();
+    result.answers = std::move(answers_);
+  } else {
+    result.answers = answers_.copy();
   }
   return result;
 }
 
-void Channel::exchangeAll(Requests& requests, const Limits& limits, Answers& answers) {
+void Channel::exchangeAll(Requests& requests, const Limits& limits, const Parts& parts) {
   if (!socket_.isOpen()) open();
   const uint32_t base = takeSequences(requests.count());
   requests.number(base, port_);
@@ -117,7 +118,7 @@ void Channel::exchangeAll(Requests& requests, const Limits& limits, Answers& ans
     const size_t end = requests.endOfSend(first, mostAtOnce_);
     Flight flight{requests, base, port_, first, end, end - first};
     send(requests, first, end, limits);
-    collect(flight, limits, answers);
+    collect(flight, limits, parts);
     first = end;
   }
 }
@@ -143,20 +144,30 @@ void Channel::send(const Requests& requests, size_t first, size_t end, const Lim
   }
 }
 
-void Channel::collect(Flight& flight, const Limits& limits, Answers& answers) {
+void Channel::collect(Flight& flight, const Limits& limits, const Parts& parts) {
   while (flight.unanswered > 0) {
-    if (answers.size() > kMostAnswers) throw Ended{End::truncated};
-    const size_t length = receive(answers, limits);
-    answers.keep(flight.sift(answers.data() + answers.size(), length));
+    if (answers_.size() > kMostAnswers) throw Ended{End::truncated};
+    const size_t length = receive(limits);
+    answers_.keep(flight.sift(answers_.data() + answers_.size(), length));
+    if (flight.unanswered > 0) offer(limits, parts);
+  }
+}
+
+/** Waits only when too much would come together else. */
+void Channel::offer(const Limits& limits, const Parts& parts) {
+  if (parts.size == 0 || answers_.size() < parts.size) return;
+  while (!parts.give(answers_) && answers_.size() >= kMostAhead) {
+    checkLimits(limits);
+    await(0, limits);
   }
 }
 
 /** One datagram of the kernel's, into the room behind the answers. */
-size_t Channel::receive(Answers& answers, const Limits& limits) {
+size_t Channel::receive(const Limits& limits) {
   for (;;) {
     checkLimits(limits);
     sockaddr_nl sender{};
-    iovec room{answers.room(kDatagram + NLMSG_ALIGNTO), kDatagram};
+    iovec room{answers_.room(kDatagram + NLMSG_ALIGNTO), kDatagram};
     msghdr header{};
     header.msg_name = &sender;
     header.msg_namelen = sizeof sender;
@@ -176,9 +187,10 @@ size_t Channel::receive(Answers& answers, const Limits& limits) {
   }
 }
 
+/** Until the socket is ready for one of these, or somebody says that there is news. */
 void Channel::await(short events, const Limits& limits) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(limits.deadline - Clock::now()).count();
-  pollfd polled[] = {{socket_.get(), events, 0}, {limits.event, POLLIN, 0}};
+  pollfd polled[] = {{events == 0 ? -1 : socket_.get(), events, 0}, {limits.event, POLLIN, 0}};
   const int ready = poll(polled, 2, static_cast<int>(std::clamp<int64_t>(left, 0, INT32_MAX)));
   if (ready < 0 && errno != EINTR) throw Ended{End::failed, errno};
   // Another request joined the queue, perhaps: whether this one was cancelled is for checkLimits to say.

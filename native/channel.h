@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "answers.h"
 #include "descriptor.h"
@@ -14,7 +15,17 @@ namespace netsweep {
 
 using Clock = std::chrono::steady_clock;
 
-enum class End { complete, truncated, overrun, malformed, timeout, cancelled, failed };
+enum class End {
+  complete,
+  truncated,
+  overrun,
+  malformed,
+  timeout,
+  cancelled,
+  failed,
+  /** No end: a part of the answers. */
+  more,
+};
 
 struct Exchanged {
   Answers answers;
@@ -28,6 +39,14 @@ struct Limits {
   Clock::time_point deadline;
   const std::atomic<bool>& cancelled;
   int event;
+};
+
+/** Where the answers go before they are complete. */
+struct Parts {
+  /** Bytes from which on they are offered; 0: never. */
+  size_t size;
+  /** Takes them and clears them, or answers false: later. */
+  std::function<bool(Answers&)> give;
 };
 
 class Channel {
@@ -44,7 +63,7 @@ class Channel {
    * After any end but `complete` the socket is opened anew before the next exchange: it may hold a half-read
    * dump, which the kernel would finish before it takes another.
    */
-  Exchanged exchange(Requests& requests, const Limits& limits);
+  Exchanged exchange(Requests& requests, const Limits& limits, const Parts& parts);
 
   /** Closes the socket, which keeps its network namespace alive. */
   void close() { socket_.reset(); }
@@ -52,10 +71,11 @@ class Channel {
  private:
   struct Flight;
 
-  void exchangeAll(Requests& requests, const Limits& limits, Answers& answers);
+  void exchangeAll(Requests& requests, const Limits& limits, const Parts& parts);
   void send(const Requests& requests, size_t first, size_t end, const Limits& limits);
-  void collect(Flight& flight, const Limits& limits, Answers& answers);
-  size_t receive(Answers& answers, const Limits& limits);
+  void collect(Flight& flight, const Limits& limits, const Parts& parts);
+  void offer(const Limits& limits, const Parts& parts);
+  size_t receive(const Limits& limits);
   void await(short events, const Limits& limits);
   uint32_t takeSequences(size_t count);
 
@@ -65,8 +85,8 @@ class Channel {
   uint32_t nextSequence_ = 1;
   /** Requests whose answers are sure to fit the receive buffer together. */
   size_t mostAtOnce_ = 1;
-  /** Room that stays allocated from one exchange to the next. */
-  Answers scratch_;
+  /** What came in and was not handed over yet; its room stays allocated from one exchange to the next. */
+  Answers answers_;
 };
 
 }  // namespace netsweep

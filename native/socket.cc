@@ -33,6 +33,7 @@ const char* nameOf(End end) {
     case End::timeout: return "timeout";
     case End::cancelled: return "cancelled";
     case End::failed: return "failed";
+    case End::more: return "more";
   }
   return "failed";
 }
@@ -51,25 +52,33 @@ Napi::Value exchangedValue(Napi::Env env, Exchanged& exchanged) {
   return result;
 }
 
+void settle(const Promised& promised, Exchanged exchanged) {
+  const auto shared = std::make_shared<Exchanged>(std::move(exchanged));
+  promised.resolve([shared](Napi::Env env) { return exchangedValue(env, *shared); });
+}
+
 class Owner;
 
 /** One exchange that runs or waits. */
 struct Job {
-  Job(Requests requests, Clock::time_point deadline, uint32_t key, const Promised& promised, std::shared_ptr<Owner> owner)
-      : requests(std::move(requests)), deadline(deadline), key(key), promised(promised), owner(std::move(owner)) {}
+  Job(Requests requests, Clock::time_point deadline, uint32_t key, size_t part, const Promised& promised,
+      std::shared_ptr<Owner> owner)
+      : requests(std::move(requests)), deadline(deadline), key(key), part(part), owner(std::move(owner)), promised(promised) {}
 
   Requests requests;
   const Clock::time_point deadline;
   const uint32_t key;
-  const Promised promised;
+  /** Bytes from which on answers are handed over before they are complete; 0: never. */
+  const size_t part;
   /** Keeps a socket that nobody else refers to any more from being closed under it. */
   const std::shared_ptr<Owner> owner;
   std::atomic<bool> cancelled{false};
-  Exchanged exchanged;
 
-  static void settle(const std::shared_ptr<Job>& job) {
-    job->promised.resolve([job](Napi::Env env) { return exchangedValue(env, job->exchanged); });
-  }
+  // With the worker's mutex held.
+  /** Who waits for the next of it; nobody, while the last part is being read. */
+  std::optional<Promised> promised;
+  /** How it ended, while nobody waits for that. */
+  Exchanged exchanged;
 };
 
 /** The queue between JavaScript's thread and the socket's, and what the latter does. */
@@ -91,11 +100,16 @@ class Worker {
 
   // Any thread.
   void add(std::shared_ptr<Job> job);
+  /** Goes on with an exchange of which a part was handed over. */
+  void more(uint32_t key, const Promised& promised);
   void cancel(std::optional<uint32_t> key);
   void close();
 
  private:
+  using Jobs = std::deque<std::shared_ptr<Job>>;
   std::shared_ptr<Job> next();
+  bool give(Job& job, Answers& answers);
+  void finish(const std::shared_ptr<Job>& job, Exchanged exchanged);
   void end(const std::function<bool(const Job&)>& isMeant, bool close);
   /** With the mutex held. */
   void wake() {
@@ -105,15 +119,17 @@ class Worker {
   Channel channel_;
   Descriptor event_;
   std::mutex mutex_;
-  std::deque<std::shared_ptr<Job>> waiting_;
+  Jobs waiting_;
   std::shared_ptr<Job> running_;
+  /** Their last part has not been asked for yet. */
+  Jobs ended_;
   bool closed_ = false;
 };
 
 void Worker::serve() {
   while (const std::shared_ptr<Job> job = next()) {
-    job->exchanged = channel_.exchange(job->requests, {job->deadline, job->cancelled, event_.get()});
-    Job::settle(job);
+    const Parts parts{job->part, [&](Answers& answers) { return give(*job, answers); }};
+    finish(job, channel_.exchange(job->requests, {job->deadline, job->cancelled, event_.get()}, parts));
   }
   // Not left to the destructor: JavaScript may hold the closed socket for as long as it likes.
   const std::lock_guard lock(mutex_);
@@ -151,6 +167,41 @@ void Worker::add(std::shared_ptr<Job> job) {
   wake();
 }
 
+void Worker::more(uint32_t key, const Promised& promised) {
+  const std::lock_guard lock(mutex_);
+  const auto isMeant = [key](const auto& job) { return job && job->key == key && !job->promised && !job->cancelled; };
+  if (isMeant(running_)) {
+    running_->promised.emplace(promised);
+    wake();
+    return;
+  }
+  const auto ended = std::find_if(ended_.begin(), ended_.end(), isMeant);
+  if (ended == ended_.end()) throw std::logic_error("no exchange of that key has more");
+  settle(promised, std::move((*ended)->exchanged));
+  ended_.erase(ended);
+}
+
+/** Hands over what there is. False when nobody waits for it. */
+bool Worker::give(Job& job, Answers& answers) {
+  const std::lock_guard lock(mutex_);
+  if (!job.promised || job.cancelled) return false;
+  settle(*job.promised, Exchanged{answers.copy(), End::more});
+  job.promised.reset();
+  answers.clear();
+  return true;
+}
+
+void Worker::finish(const std::shared_ptr<Job>& job, Exchanged exchanged) {
+  const std::lock_guard lock(mutex_);
+  if (job->promised) {
+    settle(*job->promised, std::move(exchanged));
+  } else if (!job->cancelled) {
+    job->exchanged = std::move(exchanged);
+    ended_.push_back(job);
+    running_ = nullptr;
+  }
+}
+
 void Worker::cancel(std::optional<uint32_t> key) {
   end([key](const Job& job) { return !key || job.key == *key; }, false);
 }
@@ -159,22 +210,24 @@ void Worker::close() {
   end([](const Job&) { return true; }, true);
 }
 
-/** Those that wait end at once; the one that runs, as soon as its thread sees it. */
+/** Those that wait end at once; the one that runs, as soon as its thread sees it; nobody will ask for the rest of the others. */
 void Worker::end(const std::function<bool(const Job&)>& isMeant, bool close) {
-  std::vector<std::shared_ptr<Job>> ended;
+  // Let go of outside the lock, as in `next`.
+  Jobs ended, dropped;
+  const auto take = [&](Jobs& jobs, Jobs& into) {
+    const auto kept = std::stable_partition(jobs.begin(), jobs.end(), [&](const auto& job) { return !isMeant(*job); });
+    into.assign(std::make_move_iterator(kept), std::make_move_iterator(jobs.end()));
+    jobs.erase(kept, jobs.end());
+  };
   {
     const std::lock_guard lock(mutex_);
     closed_ = closed_ || close;
-    const auto kept = std::stable_partition(waiting_.begin(), waiting_.end(), [&](const auto& job) { return !isMeant(*job); });
-    ended.assign(std::make_move_iterator(kept), std::make_move_iterator(waiting_.end()));
-    waiting_.erase(kept, waiting_.end());
+    take(waiting_, ended);
+    take(ended_, dropped);
     if (running_ && isMeant(*running_)) running_->cancelled = true;
     wake();
   }
-  for (const auto& job : ended) {
-    job->exchanged.end = End::cancelled;
-    Job::settle(job);
-  }
+  for (const auto& job : ended) settle(*job->promised, Exchanged{{}, End::cancelled});
 }
 
 /** What JavaScript refers to: the socket closes with the last reference. */
@@ -221,11 +274,12 @@ Napi::Value exchange(const Napi::CallbackInfo& info, const std::shared_ptr<Owner
   const Clock::time_point deadline = deadlineAfter(info[1]);
   const uint32_t key = info[2].IsUndefined() ? 0 : unsigned32(info[2], "key");
   std::vector<std::pair<size_t, Keep>> keeps = keepsOf(info[3]);
+  const size_t part = info[4].IsUndefined() ? 0 : unsigned32(info[4], "part");
   const Promised promised(env);
   try {
     Requests requests(owner->worker->protocol, std::move(batch));
     for (auto& [index, keep] : keeps) requests.keep(index, std::move(keep));
-    owner->worker->add(std::make_shared<Job>(std::move(requests), deadline, key, promised, owner));
+    owner->worker->add(std::make_shared<Job>(std::move(requests), deadline, key, part, promised, owner));
   } catch (...) {
     promised.reject(std::current_exception());
   }
@@ -240,6 +294,16 @@ Napi::Value socketValue(Napi::Env env, const std::shared_ptr<Owner>& owner) {
   socket.DefineProperty(Napi::PropertyDescriptor::Accessor(env, socket, "port", port, napi_enumerable));
   socket.Set("exchange",
              Napi::Function::New(env, [owner](const Napi::CallbackInfo& call) { return exchange(call, owner); }));
+  socket.Set("more", Napi::Function::New(env, [owner](const Napi::CallbackInfo& call) {
+    const uint32_t key = unsigned32(call[0], "key");
+    const Promised promised(call.Env());
+    try {
+      owner->worker->more(key, promised);
+    } catch (...) {
+      promised.reject(std::current_exception());
+    }
+    return promised.value();
+  }));
   socket.Set("cancel", Napi::Function::New(env, [owner](const Napi::CallbackInfo& call) {
     if (call[0].IsUndefined()) owner->worker->cancel(std::nullopt);
     else owner->worker->cancel(unsigned32(call[0], "key"));

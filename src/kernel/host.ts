@@ -20,6 +20,8 @@ export interface ExchangeOptions extends CallOptions {
   readonly protocol?: 'route' | 'netfilter' | undefined
   /** What the answers to some of the dumps may leave out. A host may as well return everything. */
   readonly keep?: readonly KeepOf[] | undefined
+  /** Gets a long answer in parts, whole messages, as they come; what is returned is the rest. A host may as well return everything. */
+  readonly take?: ((part: Buffer) => void) | undefined
 }
 
 /**

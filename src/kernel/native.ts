@@ -15,8 +15,9 @@ export interface NativeExchange {
   /**
    * complete: every request was answered to its end. truncated: a datagram was larger than the buffer.
    * overrun: ENOBUFS, the kernel dropped answers. malformed: a datagram whose message lengths do not add up.
+   * more: no end; `more` goes on.
    */
-  readonly end: 'complete' | 'truncated' | 'overrun' | 'malformed' | 'timeout' | 'cancelled' | 'failed'
+  readonly end: 'complete' | 'truncated' | 'overrun' | 'malformed' | 'timeout' | 'cancelled' | 'failed' | 'more'
   readonly errno: number
 }
 
@@ -41,9 +42,19 @@ export interface NativeSocket {
    * acknowledgement (NLM_F_ACK) is answered by its first reply; a change must ask for one.
    * Calls queue up: one exchange at a time; `timeoutMs` counts from the call. Rejects only for a request that is not
    * well-formed, before anything is sent, or when closed. `key` is for `cancel`; 0 when left out. `keeps`: of what these dumps
-   * list, the rest is left out of the answer.
+   * list, the rest is left out of the answer. `part`: as soon as there are so many bytes of answers, they are handed over with
+   * end 'more'; then `more` of that key, which no other exchange may have, goes on until there is another end. Who will not
+   * call it must cancel.
    */
-  exchange(requests: Buffer, timeoutMs: number, key?: number, keeps?: readonly NativeKeep[]): Promise<NativeExchange>
+  exchange(
+    requests: Buffer,
+    timeoutMs: number,
+    key?: number,
+    keeps?: readonly NativeKeep[],
+    part?: number,
+  ): Promise<NativeExchange>
+  /** The next part, or the last. Meanwhile the socket has read on, some way. Rejects when nothing is to be had of that key. */
+  more(key: number): Promise<NativeExchange>
   /** Ends the exchanges of that key that run or wait, with end 'cancelled'; without a key, all of them. */
   cancel(key?: number): void
   /** Cancels, and closes. Safe to call twice. */

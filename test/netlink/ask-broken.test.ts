@@ -1,6 +1,7 @@
 /** Answers that are not whole, or make no sense. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Host } from '../../src/kernel/host.js'
 import { ask } from '../../src/kernel/netlink/ask.js'
 import { MalformedMessage, NetlinkError } from '../../src/kernel/netlink/errors.js'
 import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
@@ -145,6 +146,39 @@ describe('rejected', () => {
         [broken],
       ),
     ).rejects.toThrow(TypeError)
+  })
+})
+
+describe('an answer that comes in parts', () => {
+  /** Hands over all messages but the last as a part each. */
+  function inParts(whole: Host): Host {
+    return {
+      ...whole,
+      async exchange(requests, options) {
+        const messages = (await whole.exchange(requests)).toString('hex').match(/.{40}/g) ?? []
+        for (const message of messages.slice(0, -1)) options?.take?.(Buffer.from(message, 'hex'))
+        return Buffer.from(messages.at(-1) ?? '', 'hex')
+      },
+    }
+  }
+  const five = (request: Message) => list(request, 16, bytes('a', 'b', 'c', 'd'))
+
+  test('is one answer', async () => {
+    const replies = await ask(inParts(answering(five, five)), [letters, letters])
+    const whole = { items: ['a', 'b', 'c', 'd'], error: null, interrupted: false }
+    expect(replies).toEqual([whole, whole])
+  })
+
+  test('what is malformed stands at its place in the whole', async () => {
+    const host = inParts(answering((request) => [...five(request), ack({ ...request, sequence: 9 }).subarray(0, 20)]))
+    await expect(ask(host, [letters])).rejects.toMatchObject({ code: 'MALFORMED', offset: 100 })
+  })
+
+  test('a part that fails spoils what follows', async () => {
+    const host = inParts(
+      answering((request) => [object({ ...request, sequence: 9 }, 16, bytes('a')[0] as Buffer), ...five(request)]),
+    )
+    await expect(ask(host, [letters])).rejects.toMatchObject({ code: 'MALFORMED', offset: 0 })
   })
 })
 

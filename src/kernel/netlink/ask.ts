@@ -47,26 +47,50 @@ export async function ask<const R extends readonly Request<unknown>[]>(
   requests: R,
   options?: ExchangeOptions,
 ): Promise<Replies<R>> {
-  const answers = requests.map((request) => new Answer(request))
-  if (answers.length > 0) {
+  const answers = new Answers(requests)
+  if (requests.length > 0) {
     const keep = requests.flatMap(({ keep }, request) => (keep === undefined ? [] : [{ ...keep, request }]))
-    const bytes = await host.exchange(writeRequests(requests), keep.length === 0 ? options : { ...options, keep })
+    const take = (part: Buffer): void => answers.take(part)
+    const all = { ...options, take, ...(keep.length > 0 && { keep }) }
+    answers.take(await host.exchange(writeRequests(requests), all))
+  }
+  return answers.replies() as unknown as Replies<R>
+}
+
+/** The answers to a batch, while they come in. */
+class Answers {
+  readonly #answers: readonly Answer<unknown>[]
+  #taken = 0
+  #malformed: NetlinkError | undefined
+
+  constructor(readonly requests: readonly Request<unknown>[]) {
+    this.#answers = requests.map((request) => new Answer(request))
+  }
+
+  /** Takes the next messages. What cannot be told apart by request spoils everything. */
+  take(bytes: Buffer): void {
+    if (this.#malformed !== undefined) return
     try {
       for (const message of readMessages(bytes)) {
-        const answer = answers[message.sequence]
-        if (answer === undefined)
-          throw new MalformedMessage(
-            `an answer to request ${message.sequence}`,
-            message.bytes.byteOffset - bytes.byteOffset,
-          )
+        const answer = this.#answers[message.sequence]
+        if (answer === undefined) {
+          const at = message.bytes.byteOffset - bytes.byteOffset
+          throw new MalformedMessage(`an answer to request ${message.sequence}`, at)
+        }
         answer.take(message)
       }
+      this.#taken += bytes.length
     } catch (cause) {
-      if (cause instanceof MalformedMessage) throw malformed(subject(requests), cause)
-      throw cause
+      if (!(cause instanceof MalformedMessage)) throw cause
+      const inAll = new MalformedMessage(cause.reason, this.#taken + cause.offset)
+      this.#malformed = malformed(subject(this.requests), inAll)
     }
   }
-  return answers.map((answer) => answer.reply()) as unknown as Replies<R>
+
+  replies(): Reply<unknown>[] {
+    if (this.#malformed !== undefined) throw this.#malformed
+    return this.#answers.map((answer) => answer.reply())
+  }
 }
 
 /** The answer to one request, while it comes in. */
