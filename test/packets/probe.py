@@ -2,6 +2,7 @@
 import errno
 import socket
 import time
+from itertools import count
 
 from loop import close, on_readable, pump
 from packet import ETH_P_ARP, ICMP_ECHO, ICMPV6_ECHO, address_of, arp_request, icmp_echo, is_arp_answer, payload_of, token
@@ -92,18 +93,22 @@ class Tcp(Probe):
 
 
 class Icmp(Probe):
+    """Its socket hears all echoes of the namespace: an own one bears this probe's number and comes from whom it asked."""
+    numbers = count(1)
+
     def open(self):
+        self.number = next(self.numbers) & 0xffff
         return socket.socket(self.family, socket.SOCK_RAW, socket.IPPROTO_ICMPV6 if self.is_ipv6() else socket.IPPROTO_ICMP)
 
     def again(self):
         kind = ICMPV6_ECHO if self.is_ipv6() else ICMP_ECHO
-        self.sock.sendto(icmp_echo(kind, id(self) & 0xffff, token('icmp', self.port)), self.peer())
+        self.sock.sendto(icmp_echo(kind, self.number, token('icmp', self.port)), self.peer())
 
     def receive(self):
-        packet = self.sock.recv(2048)
+        packet, sender = self.sock.recvfrom(2048)
         echo = packet if self.is_ipv6() else payload_of(packet)
         is_answer = echo[0] == (ICMPV6_ECHOREPLY if self.is_ipv6() else ICMP_ECHOREPLY)
-        is_own = int.from_bytes(echo[4:6], 'big') == id(self) & 0xffff
+        is_own = int.from_bytes(echo[4:6], 'big') == self.number and sender[0] == self.peer()[0]
         if is_answer and is_own and echo[8:] == token('icmp', self.port):
             self.answer = 'yes'
 
