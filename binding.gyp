@@ -12,6 +12,7 @@
         "native/lock.cc",
         "native/named.cc",
         "native/namespace.cc",
+        "native/program.cc",
         "native/requests.cc",
         "native/socket.cc",
         "native/tc.cc"

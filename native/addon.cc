@@ -6,6 +6,7 @@
 #include "environment.h"
 #include "lock.h"
 #include "namespace.h"
+#include "program.h"
 #include "socket.h"
 #include "tc.h"
 
@@ -27,6 +28,7 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("listNamespaces", listNamespaces);
   add("readFileIn", readFileIn);
   add("writeFileIn", writeFileIn);
+  add("startProgram", startProgram);
   add("bridgePorts", bridgePorts);
   add("tryLock", tryLock);
   add("encodeFilterDump", encodeFilterDump);

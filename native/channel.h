@@ -2,18 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
 #include "answers.h"
+#include "deadline.h"
 #include "descriptor.h"
 #include "requests.h"
 
 namespace netsweep {
-
-using Clock = std::chrono::steady_clock;
 
 enum class End {
   complete,

@@ -17,6 +17,7 @@
 
 #include "arguments.h"
 #include "channel.h"
+#include "deadline.h"
 #include "environment.h"
 #include "namespace.h"
 #include "system_error.h"
@@ -237,16 +238,6 @@ class Owner {
   ~Owner() { worker->close(); }
   const std::shared_ptr<Worker> worker;
 };
-
-Clock::time_point deadlineAfter(const Napi::Value& timeout) {
-  // Longer than this is for ever, and adding it to the clock would overflow.
-  constexpr double kLongest = 1e12;
-  if (!timeout.IsNumber()) throw Napi::TypeError::New(timeout.Env(), "timeoutMs is no number");
-  const double milliseconds = timeout.As<Napi::Number>().DoubleValue();
-  if (!(milliseconds >= 0)) throw Napi::RangeError::New(timeout.Env(), "timeoutMs is negative");
-  const std::chrono::duration<double, std::milli> left(std::min(milliseconds, kLongest));
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
-}
 
 std::vector<std::pair<size_t, Keep>> keepsOf(const Napi::Value& value) {
   std::vector<std::pair<size_t, Keep>> keeps;

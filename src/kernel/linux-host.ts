@@ -113,14 +113,8 @@ class LinuxHost implements Host {
     this.#assertOpen()
     const path = findTool(command)
     if (path === undefined) return notStarted('ENOENT', `${command}: no program of that name`)
-    const lent = this.#lent === null ? [] : [this.#lent]
-    if (this.isOwn) return runTool(path, args, { timeoutMs, signal, input, descriptors: lent })
-
-    const nsenter = findTool('nsenter')
-    if (nsenter === undefined) return notStarted('ENOENT', 'nsenter: no program of that name')
-    // The namespace comes with the process: no path that somebody could exchange in between.
-    const into = ['--net=/proc/self/fd/3', '--', path, ...args]
-    return runTool(nsenter, into, { timeoutMs, signal, input, descriptors: [this.descriptor, ...lent] })
+    const descriptors = this.#lent === null ? [] : [this.#lent]
+    return runTool(path, args, { timeoutMs, signal, input, descriptors, netnsFd: this.#entered })
   }
 
   async readFile(path: string): Promise<string> {

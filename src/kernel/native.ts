@@ -93,6 +93,36 @@ export interface NativeAction {
   readonly otherEdits: readonly number[]
 }
 
+/** A program that is to be run to its end, in a session of its own and with the signals that a shell would give it. */
+export interface NativeProgram {
+  readonly path: string
+  /** Without the program's own name. */
+  readonly args: readonly string[]
+  /** `NAME=value`: all that it gets. */
+  readonly env: readonly string[]
+  /** Null: /dev/null. */
+  readonly input: Buffer | null
+  /** The network namespace that it runs in; -1: the caller's own. */
+  readonly netnsFd: number
+  /** Those that it gets as its number 3 and so on. */
+  readonly descriptors: readonly number[]
+  /** Then it is killed (SIGKILL) with all that it started. */
+  readonly timeoutMs: number
+}
+
+export interface NativeEnd {
+  /** When it could not be started: why; nothing else is told then. Else 0. */
+  readonly errno: number
+  /** Null when a signal ended it. */
+  readonly status: number | null
+  /** By number; 0 when it ended by itself. */
+  readonly signal: number
+  /** Why it was killed here, if it was: what somebody else still holds its output open for is not waited for. */
+  readonly killed: 'timeout' | 'aborted' | null
+  readonly stdout: Buffer
+  readonly stderr: Buffer
+}
+
 export interface NativePorts {
   readonly indexes: readonly number[]
   readonly errno: number
@@ -141,6 +171,13 @@ export interface Native {
   /** Reads or writes a file as seen from that namespace: /proc/sys/net/…, /proc/thread-self/net/…. -1: the caller's own. */
   readFileIn(netnsFd: number, path: string): Promise<Buffer>
   writeFileIn(netnsFd: number, path: string, text: string): Promise<void>
+
+  /**
+   * Starts a program and waits for its end on a thread of its own: Node's own way copies the tables of this process's memory
+   * and waits for the program's beginning, during which nothing else goes on. `kill` ends it early, with `killed` 'aborted'.
+   * Rejects where a system call fails that is not the program's.
+   */
+  startProgram(program: NativeProgram): { readonly ended: Promise<NativeEnd>; kill(): void }
 
   /**
    * The indexes of the ports of each bridge of these names, as the bridge lists them. `errno`, 0 when it answered: ENODEV when

@@ -70,7 +70,7 @@ function chainCommands(save: Save, name: string, rules: readonly string[][]): st
 function hasExactly(chain: Chain, rules: readonly string[][]): boolean {
   return (
     chain.rules.length === rules.length &&
-    rules.every((rule, i) => new KnownRules([rule]).has(chain.rules[i]?.words ?? []))
+    rules.every((rule, i) => new KnownRules([rule]).has(chain.rules[i] ?? { words: [] }))
   )
 }
 
@@ -105,7 +105,7 @@ function copies(save: Save, rule: TableRule): SavedRule[] {
   const known = new KnownRules([rule.words])
   // The last word is the target, or its mark: rules that differ there are not looked at closer.
   const last = rule.words.at(-1) ?? ''
-  return rulesOf(save, rule).filter(({ words }) => words.at(-1) === last && known.has(words))
+  return rulesOf(save, rule).filter((copy) => copy.words.at(-1) === last && known.has(copy))
 }
 
 function rulesOf(save: Save, { table, chain }: TableRule): readonly SavedRule[] {

@@ -56,11 +56,12 @@ export function admittedBy(chain: Chain, address: string): Identity[] {
 /** Takes bridge and mark out of each rule, and believes them when the rule that they give is that rule. */
 function peersIn(chain: Chain, markOption: string, expected: (peer: Identity) => string[][]): Identity[] {
   const peers = new Map<string, Identity>()
-  for (const { words } of chain.rules) {
+  for (const rule of chain.rules) {
+    const { words } = rule
     const bridge = words[words.indexOf('-i') + 1]
     const mark = Number(words[words.indexOf(markOption) + 1]?.split('/')[0])
     if (bridge === undefined || !Number.isInteger(mark)) continue
-    if (new KnownRules(expected({ bridge, mark })).has(words)) peers.set(`${bridge} ${mark}`, { bridge, mark })
+    if (new KnownRules(expected({ bridge, mark })).has(rule)) peers.set(`${bridge} ${mark}`, { bridge, mark })
   }
   return [...peers.values()]
 }

@@ -4,7 +4,7 @@
  * iptables-save prints them: most that are read back are the same word by word, and need not be taken apart.
  */
 
-import { type Rule, wholeRule } from '../kernel/rtnetlink/rule.js'
+import type { NewRule } from '../kernel/rtnetlink/rule.js'
 import {
   GENERATION_TAGS,
   GRANT_MARK,
@@ -118,9 +118,9 @@ export function workloadProhibit(nodeBridge: string, address: string): Prohibit 
   return { priorities: [WORKLOAD_PRIORITY], iif: nodeBridge, destination: address, prefix: 32, mask: GRANT_MARK }
 }
 
-/** A prohibit at one of its priorities, with all that it leaves open. */
-export function prohibitRule({ iif, destination, prefix, mask }: Prohibit, priority: number): Rule {
-  return wholeRule({ priority, action: 'prohibit', iif, destination, destinationPrefix: prefix, mask })
+/** A prohibit at one of its priorities. */
+export function prohibitRule({ iif, destination, prefix, mask }: Prohibit, priority: number): NewRule {
+  return { priority, action: 'prohibit', iif, destination, destinationPrefix: prefix, mask }
 }
 
 /** A prohibit at one of its priorities, as `ip rule` takes it. */

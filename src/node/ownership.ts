@@ -5,7 +5,7 @@
 import { ETH_P_ARP, RT_SCOPE_LINK, RT_TABLE_MAIN, RTN_UNICAST } from '../kernel/linux.js'
 import type { Neighbour } from '../kernel/rtnetlink/neighbour.js'
 import type { Route } from '../kernel/rtnetlink/route.js'
-import { type Rule, wholeRule } from '../kernel/rtnetlink/rule.js'
+import { ANY, type Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
 import { GRANT_FILTER_PREF, GRANT_MARK, grantFilterHandle } from './contract.js'
 import { bridgeProhibits, type Prohibit, prohibitRule, workloadProhibit } from './isolation.js'
@@ -65,15 +65,15 @@ export function ownBridgeProhibit(rule: Rule, net: ContainerNet, subnet: Subnet)
  */
 const COMPARED: readonly (keyof Rule)[] = (() => {
   const leftOut: readonly string[] = ['action', 'flags', 'iifDetached', 'oifDetached', 'source', 'unknown']
-  const names = Object.keys(wholeRule({ priority: 0, action: 'prohibit' })) as (keyof Rule)[]
+  const names = Object.keys(ANY) as (keyof Rule)[]
   return ['action', ...names.filter((name) => !leftOut.includes(name))]
 })()
 
 /** The first thing in which a rule is not exactly that prohibit, and nothing besides; null when it is. */
 function differenceFrom(prohibit: Prohibit, rule: Rule): string | null {
   if (!prohibit.priorities.includes(rule.priority)) return `priority ${rule.priority}`
-  const wanted = prohibitRule(prohibit, rule.priority)
-  const different = COMPARED.find((name) => rule[name] !== wanted[name])
+  const wanted: Partial<Rule> = prohibitRule(prohibit, rule.priority)
+  const different = COMPARED.find((name) => rule[name] !== (wanted[name] ?? ANY[name]))
   if (different !== undefined) return `${different} ${String(rule[different])}`
   return rule.unknown.length > 0 ? `attribute ${rule.unknown[0]?.type}` : null
 }

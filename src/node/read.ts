@@ -3,9 +3,9 @@
  * the read; and what was interrupted by concurrent changes is asked again, a few times.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ExchangeOptions, Host } from '../kernel/host.js'
+import type { Host } from '../kernel/host.js'
 import { NLM_F_DUMP } from '../kernel/linux.js'
-import { ask, type Reply } from '../kernel/netlink/ask.js'
+import { type AskOptions, ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
 import type { Request } from '../kernel/netlink/request.js'
 import { ReadError, type ReadErrorCode } from './errors.js'
@@ -51,9 +51,7 @@ export type Lists<R extends readonly Request<unknown>[]> = {
   readonly [K in keyof R]: R[K] extends Request<infer T> ? readonly T[] : never
 }
 
-export interface ReadOptions extends ExchangeOptions {
-  /** Errnos by name that mean, in answer to a question for one object: there is none. A list is never absent. */
-  readonly absent?: readonly string[]
+export interface ReadOptions extends AskOptions {
   /** Errnos by name that mean, in answer to a question for a list: it is empty. */
   readonly empty?: readonly string[]
   /** Errnos by name that mean: what was asked about has gone since it was listed. */
@@ -64,7 +62,7 @@ export interface ReadOptions extends ExchangeOptions {
 export async function readLists<const R extends readonly Request<unknown>[]>(
   host: Host,
   requests: R,
-  { absent = [], empty = [], gone = [], ...options }: ReadOptions = {},
+  { empty = [], gone = [], ...options }: ReadOptions = {},
 ): Promise<Lists<R>> {
   let replies: readonly Reply<unknown>[]
   try {
@@ -76,7 +74,7 @@ export async function readLists<const R extends readonly Request<unknown>[]>(
   const lists = replies.map(({ items, error, interrupted }, i) => {
     const { what = '', flags = 0 } = requests[i] ?? {}
     if (error !== null) {
-      if (((flags & NLM_F_DUMP) === NLM_F_DUMP ? empty : absent).includes(error.code)) return []
+      if ((flags & NLM_F_DUMP) === NLM_F_DUMP && empty.includes(error.code)) return []
       if (gone.includes(error.code)) throw new Stale(what, 'what it is about has gone meanwhile')
       throw readError(what, error)
     }

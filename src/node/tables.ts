@@ -2,7 +2,7 @@
 import { KnownRules, parseRule } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
-import { chainAddress, hasTag, identityChain } from './contract.js'
+import { chainAddress, grantChain, hasTag, identityChain, tenantBridgePrefix } from './contract.js'
 import { admittedBy, type Identity, identitiesOf, jumpRules } from './grants.js'
 import { acceptRules, isolationRules, meshReplyRules, type TableRule } from './isolation.js'
 import type { ContainerNet } from './net.js'
@@ -77,14 +77,11 @@ class RuleForms {
   }
 
   /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
-  bridgeOf(table: string, chain: string, { words }: SavedRule): string | null | undefined {
-    // A rule of ours has a tag, or is a bridge's ACCEPT of four words; anything else is not looked at closer.
-    const isTagged = hasTag(words)
-    if (words.length !== 4 && !isTagged) return undefined
+  bridgeOf(table: string, chain: string, rule: SavedRule): string | null | undefined {
     const place = placeOf({ table, chain })
-    const bridges = words.filter((word) => this.net.isTenantBridge(word))
-    if (bridges.length === 0) return isTagged && this.#shared.get(place)?.has(words) ? null : undefined
-    return bridges.find((bridge) => this.#formsOf(bridge).get(place)?.has(words))
+    const bridges = bridgesIn(rule, this.net)
+    if (bridges.length > 0) return bridges.find((bridge) => this.#formsOf(bridge).get(place)?.has(rule))
+    return this.#shared.get(place)?.has(rule) ? null : undefined
   }
 
   #formsOf(bridge: string): ReadonlyMap<string, KnownRules> {
@@ -96,6 +93,13 @@ class RuleForms {
     }
     return forms
   }
+}
+
+/** The words of a rule that are the name of a tenant bridge. */
+function bridgesIn(rule: SavedRule, net: ContainerNet): string[] {
+  // Most rules need not be split for it.
+  if (rule.text?.includes(tenantBridgePrefix(net.bridge)) === false) return []
+  return rule.words.filter((word) => net.isTenantBridge(word))
 }
 
 const placeOf = ({ table, chain }: { table: string; chain: string }): string => `${table} ${chain}`
@@ -120,7 +124,7 @@ function addressChains(backend: Backend, mangle: Table, subnet: Subnet): Address
     const holders = new Map<string, SavedRule[]>()
     for (const { name } of chains) {
       for (const rule of jumps.get(name) ?? []) {
-        if (rule.chain === 'PREROUTING' && known.has(rule.words)) own.push(rule)
+        if (rule.chain === 'PREROUTING' && known.has(rule)) own.push(rule)
         else holders.set(name, [...(holders.get(name) ?? []), rule])
       }
     }
@@ -142,18 +146,26 @@ function jumpsTo(table: Table, names: ReadonlySet<string>): Map<string, SavedRul
   const jumps = new Map<string, SavedRule[]>()
   for (const chain of table.chains.values()) {
     for (const rule of chain.rules) {
-      if (!rule.words.some((word) => names.has(word))) continue
-      const { target } = parseRule(rule.words)
+      const target = targetOf(rule)
       if (target !== null && names.has(target)) jumps.set(target, [...(jumps.get(target) ?? []), rule])
     }
   }
   return jumps
 }
 
+/** The chain of this project's form that a rule jumps or goes to. What has just the form of our own jumps is not taken apart. */
+function targetOf(rule: SavedRule): string | null {
+  const { text } = rule
+  if (text !== null && !OWN_CHAINS.some((prefix) => text.includes(prefix))) return null
+  return /^-[sd] \S+ -j (\S+)$/.exec(text ?? '')?.[1] ?? parseRule(rule.words).target
+}
+
+const OWN_CHAINS = [identityChain(''), grantChain('')]
+
 /** The names of tenant bridges that rules in iptables name, whether there are such bridges or not. */
 export function tenantBridgesNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNet): string[] {
   const rules = [...saves.values()].flatMap(({ tables }) => [...candidates(tables)])
-  return rules.flatMap(({ rule }) => rule.words.filter((word) => net.isTenantBridge(word)))
+  return rules.flatMap(({ rule }) => bridgesIn(rule, net))
 }
 
 /** Every `/24` of the range that a rule or chain of this project's form names. */

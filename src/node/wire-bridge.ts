@@ -2,7 +2,7 @@
 import { KnownRules } from '../kernel/iptables/rule.js'
 import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
-import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst, wholeRule } from '../kernel/rtnetlink/rule.js'
 import { ruleInTheWay } from '../kernel/rtnetlink/rule-match.js'
 import { isGateway } from './conclude.js'
 import { describeRule, wouldGoFirst } from './describe.js'
@@ -93,7 +93,7 @@ export async function addProhibit(writer: Writer, prohibit: Prohibit, priority: 
   } catch (error) {
     if (!(error instanceof WiringError && error.code === 'EEXIST')) throw error
     const [rules] = await readLists(writer.host, [allRules()], { signal: writer.signal })
-    const other = ruleInTheWay(rules, rule)
+    const other = ruleInTheWay(rules, wholeRule(rule))
     if (other === undefined) throw error
     const reason = `the kernel takes another rule for it, to be removed first: ip rule del ${describeRule(other)}`
     throw new WiringError({ object: what, code: error.code, reason, cause: error })
@@ -129,7 +129,7 @@ const plain = ({ tunnelId, unknown, ...rule }: Rule): object => ({
 async function masquerade(writer: Writer, { backend, save }: Site['tables'], subnet: Subnet): Promise<boolean> {
   const known = new KnownRules([natRule(subnet)])
   const saved = save.tables.get('nat')?.chains.get('POSTROUTING')?.rules ?? []
-  if (saved.some(({ words }) => known.has(words))) return false
+  if (saved.some((rule) => known.has(rule))) return false
   const rule = ['POSTROUTING', ...natRule(subnet)]
   const check = await writer.host.run(`iptables-${backend}`, ['-w', '5', '-t', 'nat', '-C', ...rule], {
     signal: writer.signal,

@@ -62,31 +62,39 @@ export function ruleKey(words: readonly string[]): string {
   return JSON.stringify(known.length === groups.length ? { rule: known.sort() } : { words })
 }
 
+/** A rule as it was read, or its words alone. */
+export type Written = { readonly words: readonly string[]; readonly text?: string | null }
+
 /**
  * Rules to be recognised, however they are written. One that stands there word by word is found without being taken apart, which
- * takes a hundred times as long; and one that lacks a name that is part of each of them is none of them.
+ * takes a hundred times as long; and one that lacks a name that is part of each of them is none of them. None of these rules has
+ * a word with a space in it.
  */
 export class KnownRules {
-  readonly #verbatim: ReadonlySet<string>
+  readonly #texts: ReadonlySet<string>
   #names: readonly (readonly string[])[] | undefined
 
   constructor(readonly rules: readonly (readonly string[])[]) {
-    this.#verbatim = new Set(rules.map(verbatimKey))
+    this.#texts = new Set(rules.map((words) => words.join(' ')))
   }
 
-  has(words: readonly string[]): boolean {
-    if (this.#verbatim.has(verbatimKey(words))) return true
+  has(rule: Written): boolean {
+    if (this.#texts.has(textOf(rule) ?? '')) return true
     this.#names ??= this.rules.map(namesIn)
     const names = this.#names
-    const similar = this.rules.filter((_, i) => names[i]?.every((name) => words.includes(name)))
+    // In the text, so that it need not be split for this.
+    const within = rule.text ?? rule.words
+    const similar = this.rules.filter((_, i) => names[i]?.every((name) => within.includes(name)))
     if (similar.length === 0) return false
-    const key = ruleKey(words)
+    const key = ruleKey(rule.words)
     return similar.some((rule) => ruleKey(rule) === key)
   }
 }
 
-/** No word has a NUL. */
-const verbatimKey = (words: readonly string[]): string => words.join('\0')
+/** Null where the words could be other ones than the text says. */
+function textOf({ words, text }: Written): string | null {
+  return text ?? (words.some((word) => /\s/.test(word)) ? null : words.join(' '))
+}
 
 /** Words that every way to write the rule has: the interfaces, the target, the comments. */
 function namesIn(words: readonly string[]): string[] {

@@ -6,6 +6,8 @@ export interface SavedRule {
   readonly chain: string
   /** All that stands behind `-A CHAIN`, in order, unquoted. */
   readonly words: readonly string[]
+  /** The same as printed, where none of it is between quotes; else null. */
+  readonly text: string | null
   /** Line of the output that the rule begins on, from 1. */
   readonly line: number
 }
@@ -118,7 +120,7 @@ class SaveReader {
     }
     // Quoted text may hold line breaks, and behind them anything that looks like lines of this output.
     const { words, end: ruleEnd } = this.#scan(behind)
-    chain.rules.push({ chain: name, words, line: this.#line })
+    chain.rules.push({ chain: name, words, text: null, line: this.#line })
     for (let at = this.#at; at < ruleEnd; at = indexOrEnd(this.#text, '\n', at) + 1) this.#line++
     this.#at = ruleEnd + 1
   }
@@ -166,19 +168,16 @@ class SaveReader {
 
 /** A rule without quotes. Few rules are ever looked into, and splitting all of them is most of the time of a read. */
 class PlainRule implements SavedRule {
-  readonly #text: string
   #words: readonly string[] | undefined
 
   constructor(
     readonly chain: string,
-    text: string,
+    readonly text: string,
     readonly line: number,
-  ) {
-    this.#text = text
-  }
+  ) {}
 
   get words(): readonly string[] {
-    this.#words ??= splitWords(this.#text)
+    this.#words ??= splitWords(this.text)
     return this.#words
   }
 }

@@ -15,7 +15,7 @@ import {
   NLMSGERR_ATTR_OFFS,
 } from '../linux.js'
 import { AttributeReader } from './attribute.js'
-import { MalformedMessage, NetlinkError } from './errors.js'
+import { errnoName, MalformedMessage, NetlinkError } from './errors.js'
 import { align, type Message, readMessages, writeRequests } from './message.js'
 import type { Request } from './request.js'
 
@@ -32,6 +32,11 @@ export interface Reply<T> {
   readonly interrupted: boolean
 }
 
+export interface AskOptions extends ExchangeOptions {
+  /** Errnos by name that are no error in answer to a question for one object: there is none. A list is never absent. */
+  readonly absent?: readonly string[]
+}
+
 /** The reply of each request, by its place. */
 export type Replies<R extends readonly Request<unknown>[]> = {
   readonly [K in keyof R]: R[K] extends Request<infer T> ? Reply<T> : never
@@ -45,9 +50,9 @@ export type Replies<R extends readonly Request<unknown>[]> = {
 export async function ask<const R extends readonly Request<unknown>[]>(
   host: Host,
   requests: R,
-  options?: ExchangeOptions,
+  { absent, ...options }: AskOptions = {},
 ): Promise<Replies<R>> {
-  const answers = new Answers(requests)
+  const answers = new Answers(requests, absent)
   if (requests.length > 0) {
     const keep = requests.flatMap(({ keep }, request) => (keep === undefined ? [] : [{ ...keep, request }]))
     const take = (part: Buffer): void => answers.take(part)
@@ -63,8 +68,11 @@ class Answers {
   #taken = 0
   #malformed: NetlinkError | undefined
 
-  constructor(readonly requests: readonly Request<unknown>[]) {
-    this.#answers = requests.map((request) => new Answer(request))
+  constructor(
+    readonly requests: readonly Request<unknown>[],
+    absent: readonly string[] = [],
+  ) {
+    this.#answers = requests.map((request) => new Answer(request, absent))
   }
 
   /** Takes the next messages. What cannot be told apart by request spoils everything. */
@@ -100,7 +108,10 @@ class Answer<T> {
   #interrupted = false
   #ended = false
 
-  constructor(readonly request: Request<T>) {}
+  constructor(
+    readonly request: Request<T>,
+    readonly absent: readonly string[],
+  ) {}
 
   /** Takes the next message. What cannot be read is this request's error, and no other's. */
   take(message: Message): void {
@@ -143,7 +154,8 @@ class Answer<T> {
         const errno = errnoOf(message)
         // An ack does not end a dump: its list does.
         if (errno !== 0 || !isDump) this.#ended = true
-        if (errno !== 0) this.#fail(refusal(what, errno, message, endOfEcho(message)))
+        if (errno !== 0 && (isDump || !this.absent.includes(errnoName(errno))))
+          this.#fail(refusal(what, errno, message, endOfEcho(message)))
         return
       }
       default: {

@@ -97,8 +97,10 @@ export interface Rule {
 
 const FIB_RULE_HDR = 12
 
-/** The selectors of a rule that takes any packet, and what else a rule has when nobody sets it. */
-const ANY = {
+/** A rule that takes any packet, with what else a rule has when nobody sets it. */
+export const ANY: Rule = {
+  priority: 0,
+  action: 0,
   table: 0,
   source: '0.0.0.0',
   sourcePrefix: 0,
@@ -125,7 +127,7 @@ const ANY = {
   goto: 0,
   realms: 0,
   unknown: [],
-} as const satisfies Omit<Rule, 'priority' | 'action'>
+}
 
 /** Undefined for a rule that is not IPv4. @throws MalformedMessage */
 export function decodeRule(message: Message): Rule | undefined {
@@ -134,19 +136,17 @@ export function decodeRule(message: Message): Rule | undefined {
   if (bytes[payload] !== AF_INET) return undefined
   const action = bytes.readUInt8(payload + 7)
   const flags = bytes.readUInt32LE(payload + 8)
-  const rule: { -readonly [K in keyof Rule]: Rule[K] } = {
-    ...ANY,
-    priority: 0,
-    action: actionName(action),
-    table: bytes.readUInt8(payload + 4),
-    sourcePrefix: bytes.readUInt8(payload + 2),
-    destinationPrefix: bytes.readUInt8(payload + 1),
-    tos: bytes.readUInt8(payload + 3),
-    iifDetached: (flags & FIB_RULE_IIF_DETACHED) !== 0,
-    oifDetached: (flags & FIB_RULE_OIF_DETACHED) !== 0,
-    invert: (flags & FIB_RULE_INVERT) !== 0,
-    flags,
-  }
+  // A plain copy first: one with other values in it takes thirty times as long.
+  const rule: { -readonly [K in keyof Rule]: Rule[K] } = { ...ANY }
+  rule.action = actionName(action)
+  rule.table = bytes.readUInt8(payload + 4)
+  rule.sourcePrefix = bytes.readUInt8(payload + 2)
+  rule.destinationPrefix = bytes.readUInt8(payload + 1)
+  rule.tos = bytes.readUInt8(payload + 3)
+  rule.iifDetached = (flags & FIB_RULE_IIF_DETACHED) !== 0
+  rule.oifDetached = (flags & FIB_RULE_OIF_DETACHED) !== 0
+  rule.invert = (flags & FIB_RULE_INVERT) !== 0
+  rule.flags = flags
   const unknown: UnknownAttribute[] = []
   while (attributes.next()) {
     switch (attributes.type) {

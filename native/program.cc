@@ -1,0 +1,333 @@
+#include "program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "deadline.h"
+#include "descriptor.h"
+#include "environment.h"
+#include "namespace.h"
+#include "system_error.h"
+
+namespace netsweep {
+namespace {
+
+enum class Killed { no, timeout, aborted };
+
+/** What is to be run, and what ends it early. */
+struct Program {
+  std::string path;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::vector<uint8_t> input;
+  bool hasInput = false;
+  Descriptor netns;
+  /** The program's numbers 3 and so on. */
+  std::vector<Descriptor> descriptors;
+  Clock::time_point deadline;
+  Descriptor event{check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")};
+  std::atomic<bool> aborted{false};
+
+  void abort() {
+    aborted = true;
+    eventfd_write(event.get(), 1);
+  }
+};
+
+struct Ended {
+  /** Why it was not started; then there is nothing else. */
+  int error = 0;
+  /** Of waitpid(2). */
+  int status = 0;
+  Killed killed = Killed::no;
+  std::vector<uint8_t> out;
+  std::vector<uint8_t> err;
+};
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+Pipe makePipe() {
+  int ends[2];
+  check(pipe2(ends, O_CLOEXEC), "pipe2");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+void unblock(const Descriptor& end) {
+  check(fcntl(end.get(), F_SETFL, O_NONBLOCK), "fcntl F_SETFL");
+}
+
+/** One past the last number that the program gets. Whatever becomes one of these is moved beyond them first, so that none is overwritten. */
+int beyond(const Program& program) {
+  return STDERR_FILENO + 1 + static_cast<int>(program.descriptors.size());
+}
+
+Descriptor moved(const Descriptor& from, int least) {
+  return Descriptor(check(fcntl(from.get(), F_DUPFD_CLOEXEC, least), "fcntl F_DUPFD_CLOEXEC"));
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/** posix_spawn(3), as the calls that prepare it say what went wrong: by their result. */
+class Spawn {
+ public:
+  Spawn() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+  }
+  Spawn(const Spawn&) = delete;
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+
+  /** In a session of its own: it is killed with all that it started, and Ctrl-C does not end it half-way. Signals as in a shell. */
+  void prepare() {
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    need(posix_spawnattr_setsigmask(&attributes_, &none));
+    need(posix_spawnattr_setsigdefault(&attributes_, &all));
+    need(posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  }
+  void give(const Descriptor& from, int number) { need(posix_spawn_file_actions_adddup2(&actions_, from.get(), number)); }
+  void openNull(int number) { need(posix_spawn_file_actions_addopen(&actions_, number, "/dev/null", O_RDONLY, 0)); }
+
+  /** Returns an errno. The calling thread waits until the program has begun; the memory is shared until then, and not copied. */
+  int start(pid_t& pid, Program& program) {
+    const auto arguments = pointers(program.arguments);
+    const auto environment = pointers(program.environment);
+    return posix_spawn(&pid, program.path.c_str(), &actions_, &attributes_, arguments.data(), environment.data());
+  }
+
+ private:
+  static void need(int error) {
+    if (error != 0) throw SystemError("posix_spawn", error);
+  }
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+/** The program while it runs. */
+class Running {
+ public:
+  Running(Program& program, Ended& ended) : program_(program), ended_(ended) {}
+  Running(const Running&) = delete;
+  /** When waiting for it failed: nobody else would ever hear of its end. */
+  ~Running() {
+    if (pid_ < 0) return;
+    ::kill(-pid_, SIGKILL);
+    retryInterrupted([&] { return waitpid(pid_, nullptr, 0); });
+  }
+
+  /** False when it could not be started. */
+  bool start() {
+    const int least = beyond(program_);
+    Pipe in, out = makePipe(), err = makePipe();
+    Spawn spawn;
+    spawn.prepare();
+    std::vector<Descriptor> given;
+    const auto give = [&](const Descriptor& from, int number) { spawn.give(given.emplace_back(moved(from, least)), number); };
+    if (program_.hasInput) {
+      in = makePipe();
+      unblock(in.write);
+      give(in.read, STDIN_FILENO);
+    } else {
+      spawn.openNull(STDIN_FILENO);
+    }
+    give(out.write, STDOUT_FILENO);
+    give(err.write, STDERR_FILENO);
+    for (size_t i = 0; i < program_.descriptors.size(); ++i) give(program_.descriptors[i], STDERR_FILENO + 1 + static_cast<int>(i));
+    unblock(out.read);
+    unblock(err.read);
+
+    pid_t pid;
+    ended_.error = spawn.start(pid, program_);
+    if (ended_.error != 0) return false;
+    pid_ = group_ = pid;
+    in_ = std::move(in.write);
+    out_ = std::move(out.read);
+    err_ = std::move(err.read);
+    return true;
+  }
+
+  /** Until it has ended and nobody writes to its pipes any more, or until it was killed and has ended. */
+  void finish() {
+    const Descriptor process(check(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), "pidfd_open"));
+    while (pid_ >= 0 || (ended_.killed == Killed::no && (out_.isOpen() || err_.isOpen()))) {
+      if (ended_.killed == Killed::no) kill();
+      pollfd polled[] = {{pid_ < 0 ? -1 : process.get(), POLLIN, 0},
+                         {program_.event.get(), POLLIN, 0},
+                         {in_.get(), POLLOUT, 0},
+                         {out_.get(), POLLIN, 0},
+                         {err_.get(), POLLIN, 0}};
+      if (poll(polled, 5, timeLeft()) < 0 && errno != EINTR) throw SystemError("poll", errno);
+      eventfd_t count;
+      if (polled[1].revents != 0) eventfd_read(program_.event.get(), &count);
+      if (polled[2].revents != 0) write();
+      read(out_, ended_.out);
+      read(err_, ended_.err);
+      if (polled[0].revents != 0) {
+        check(retryInterrupted([&] { return waitpid(pid_, &ended_.status, 0); }), "waitpid");
+        pid_ = -1;
+      }
+    }
+  }
+
+ private:
+  /** With all that it started, when its time is over. */
+  void kill() {
+    if (program_.aborted) ended_.killed = Killed::aborted;
+    else if (Clock::now() >= program_.deadline) ended_.killed = Killed::timeout;
+    else return;
+    ::kill(-group_, SIGKILL);
+  }
+
+  int timeLeft() const {
+    if (ended_.killed != Killed::no) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(program_.deadline - Clock::now()).count();
+    return static_cast<int>(std::clamp<int64_t>(left, 0, INT32_MAX));
+  }
+
+  void write() {
+    while (written_ < program_.input.size()) {
+      const ssize_t count = ::write(in_.get(), program_.input.data() + written_, program_.input.size() - written_);
+      if (count < 0 && errno == EAGAIN) return;
+      if (count < 0 && errno == EINTR) continue;
+      // A program that ends without reading its input says why in its status.
+      if (count < 0) break;
+      written_ += static_cast<size_t>(count);
+    }
+    in_.reset();
+  }
+
+  static void read(Descriptor& from, std::vector<uint8_t>& into) {
+    constexpr size_t kAtOnce = 64 * 1024;
+    while (from.isOpen()) {
+      const size_t size = into.size();
+      into.resize(size + kAtOnce);
+      const ssize_t count = ::read(from.get(), into.data() + size, kAtOnce);
+      into.resize(size + static_cast<size_t>(std::max<ssize_t>(count, 0)));
+      if (count > 0 || (count < 0 && errno == EINTR)) continue;
+      if (count < 0 && errno == EAGAIN) return;
+      from.reset();
+    }
+  }
+
+  Program& program_;
+  Ended& ended_;
+  /** -1 when it has ended. */
+  pid_t pid_ = -1;
+  pid_t group_ = -1;
+  Descriptor in_, out_, err_;
+  size_t written_ = 0;
+};
+
+Ended run(Program& program) {
+  // A pipe that nobody reads must not end the process, and signals are for the other threads.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  enter(program.netns);
+  Ended ended;
+  Running running(program, ended);
+  const bool isStarted = running.start();
+  // They may be locked files: who learns of the end must be able to let go of the lock.
+  program.descriptors.clear();
+  if (isStarted) running.finish();
+  return ended;
+}
+
+const char* nameOf(Killed killed) {
+  return killed == Killed::timeout ? "timeout" : "aborted";
+}
+
+Napi::Value endedValue(Napi::Env env, const Ended& ended) {
+  const auto bytes = [&](const std::vector<uint8_t>& bytes) {
+    return Napi::Buffer<uint8_t>::Copy(env, bytes.data(), bytes.size());
+  };
+  auto result = Napi::Object::New(env);
+  result.Set("errno", ended.error);
+  result.Set("status", WIFEXITED(ended.status) ? Napi::Number::New(env, WEXITSTATUS(ended.status)) : env.Null());
+  result.Set("signal", WIFSIGNALED(ended.status) ? WTERMSIG(ended.status) : 0);
+  result.Set("killed", ended.killed == Killed::no ? env.Null() : Napi::String::New(env, nameOf(ended.killed)));
+  result.Set("stdout", bytes(ended.out));
+  result.Set("stderr", bytes(ended.err));
+  return result;
+}
+
+std::vector<std::string> texts(const Napi::Value& value, const char* name) {
+  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), std::string(name) + " is no array");
+  std::vector<std::string> result;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i) result.push_back(text(list.Get(i), name));
+  return result;
+}
+
+std::shared_ptr<Program> programOf(const Napi::Object& options) {
+  auto program = std::make_shared<Program>();
+  program->path = text(options.Get("path"), "path");
+  program->arguments = texts(options.Get("args"), "args");
+  program->arguments.insert(program->arguments.begin(), program->path);
+  program->environment = texts(options.Get("env"), "env");
+  const Napi::Value input = options.Get("input");
+  program->hasInput = !input.IsNull();
+  if (program->hasInput) program->input = bytes(input, "input");
+  program->netns = duplicate(descriptor(options.Get("netnsFd"), "netnsFd"));
+  const Napi::Value descriptors = options.Get("descriptors");
+  if (!descriptors.IsArray()) throw Napi::TypeError::New(options.Env(), "descriptors is no array");
+  const auto list = descriptors.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i)
+    program->descriptors.push_back(duplicate(static_cast<int>(integer(list.Get(i), "descriptor", 0, INT32_MAX))));
+  program->deadline = deadlineAfter(options.Get("timeoutMs"));
+  return program;
+}
+
+}  // namespace
+
+Napi::Value startProgram(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (!info[0].IsObject()) throw Napi::TypeError::New(env, "program is no object");
+  const auto program = programOf(info[0].As<Napi::Object>());
+  const Promised promised(env);
+  const auto body = [program, promised] {
+    try {
+      const auto ended = std::make_shared<Ended>(run(*program));
+      promised.resolve([ended](Napi::Env env) { return endedValue(env, *ended); });
+    } catch (...) {
+      promised.reject(std::current_exception());
+    }
+  };
+  try {
+    Environment::of(env).start(body, [program] { program->abort(); });
+  } catch (...) {
+    promised.reject(std::current_exception());
+  }
+  auto started = Napi::Object::New(env);
+  started.Set("ended", promised.value());
+  started.Set("kill", Napi::Function::New(env, [program](const Napi::CallbackInfo&) { program->abort(); }));
+  return started;
+}
+
+}  // namespace netsweep
