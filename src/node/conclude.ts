@@ -6,13 +6,14 @@ import type { Neighbour } from '../kernel/rtnetlink/neighbour.js'
 import type { Route } from '../kernel/rtnetlink/route.js'
 import type { Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
+import { atOnce, type Work } from '../kernel/turns.js'
 import { hostVethOctet, peerVethName } from './contract.js'
 import { filterKey, type Identity, type Pair, pairsOf, proxyKey, wantedBy } from './grants.js'
 import { bridgeNames, type LinkReading, type OwnBridge } from './links.js'
 import { ownBridgeProhibit, owned, ownFilter, ownHostRoute, ownProxy, ownWorkloadProhibit } from './ownership.js'
 import type { Notice } from './plan.js'
 import type { Subnet } from './subnet.js'
-import { type OwnTables, ownTables } from './tables.js'
+import { type OwnTables, ownTablesOf } from './tables.js'
 import type { NodeView } from './view.js'
 
 /** A workload that runs: its host veth, on one of the node's bridges. */
@@ -56,8 +57,13 @@ export interface Conclusion {
 }
 
 export function conclude(view: NodeView, subnet: Subnet): Conclusion {
+  return atOnce(conclusionOf(view, subnet))
+}
+
+export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> {
   const readings = view.confirmed === null ? [view.links] : [view.links, view.confirmed.links]
-  const own = ownObjects(view, subnet)
+  const own = yield* ownObjects(view, subnet)
+  yield
   // An address that moved between the readings was live in two places.
   const seen = readings.flatMap((links) => [...liveIn(links, subnet).values()])
   const live = new Map(seen.map((each) => [each.address, each]))
@@ -67,6 +73,7 @@ export function conclude(view: NodeView, subnet: Subnet): Conclusion {
   const departed = [...named]
     .filter((address) => subnet.workloadOctet(address) !== null && !live.has(address) && !elsewhere.has(address))
     .sort(byAddress)
+  yield
   const dead = deadIn(readings, foreign)
   const detached = detachedNames(own, readings)
   const identities = identitiesByAddress(own.tables)
@@ -110,17 +117,19 @@ export function settled(now: Conclusion, before: Conclusion): Conclusion {
   }
 }
 
-function ownObjects(view: NodeView, subnet: Subnet): Own {
+function* ownObjects(view: NodeView, subnet: Subnet): Work<Own> {
   const { net } = view
   const indexes = new Set(view.links.bridges.map(({ link }) => link.index))
-  return {
-    hostRoutes: owned(view.routes, (route) => ownHostRoute(route, subnet, indexes)),
-    workloadProhibits: owned(view.rules, (rule) => ownWorkloadProhibit(rule, net, subnet)),
-    bridgeProhibits: owned(view.rules, (rule) => ownBridgeProhibit(rule, net, subnet)),
-    proxies: owned(view.proxies, (entry) => ownProxy(entry, subnet, indexes)),
-    filters: owned(view.filters, (filter) => ownFilter(filter, subnet, indexes)),
-    tables: ownTables(view.iptables, net, subnet),
-  }
+  const hostRoutes = owned(view.routes, (route) => ownHostRoute(route, subnet, indexes))
+  yield
+  const workloadProhibits = owned(view.rules, (rule) => ownWorkloadProhibit(rule, net, subnet))
+  yield
+  const bridgeProhibits = owned(view.rules, (rule) => ownBridgeProhibit(rule, net, subnet))
+  yield
+  const proxies = owned(view.proxies, (entry) => ownProxy(entry, subnet, indexes))
+  const filters = owned(view.filters, (filter) => ownFilter(filter, subnet, indexes))
+  const tables = yield* ownTablesOf(view.iptables, net, subnet)
+  return { hostRoutes, workloadProhibits, bridgeProhibits, proxies, filters, tables }
 }
 
 /** Host veths on one of the bridges, up or down: those that were asked for by name, and those listed as ports. */

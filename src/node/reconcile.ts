@@ -1,7 +1,8 @@
 /** The whole pass: read, decide, read again, remove, report. */
 import type { Host } from '../kernel/host.js'
+import { inTurns } from '../kernel/turns.js'
 import { applyPlan, foresee } from './apply.js'
-import { type Conclusion, conclude, settled } from './conclude.js'
+import { type Conclusion, conclusionOf, settled } from './conclude.js'
 import { ReadError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
@@ -9,7 +10,7 @@ import type { Plan, Step, StepResult } from './plan.js'
 import { Reconciled } from './reconciled.js'
 import { type Recorder, undoScript } from './record.js'
 import { planWithoutSubnet, recoverSubnet } from './subnet-recovery.js'
-import { planSweep } from './sweep.js'
+import { planOf } from './sweep.js'
 import { confirmNode, type NodeView, readNode } from './view.js'
 
 export interface ReconcileOptions {
@@ -91,18 +92,18 @@ export async function decide(
   options: Pick<ReconcileOptions, 'signal' | 'log'>,
 ): Promise<Decision> {
   const first = await readNode(host, net, options)
-  const decision = planFrom(first, before)
+  const decision = await planFrom(first, before)
   if (decision.conclusion === null || decision.plan.steps.length === 0) return decision
   options.log?.debug({ steps: decision.plan.steps.length }, 'leftovers found: reading liveness again')
   return planFrom(await confirmNode(host, first, decision.conclusion.departed, options), before)
 }
 
-function planFrom(view: NodeView, before: Conclusion | null): Decision {
+async function planFrom(view: NodeView, before: Conclusion | null): Promise<Decision> {
   const subnet = recoverSubnet(view)
   if (subnet === null) return { view, plan: planWithoutSubnet(view), conclusion: null }
-  const now = conclude(view, subnet)
+  const now = await inTurns(conclusionOf(view, subnet))
   const conclusion = before === null ? now : settled(now, before)
-  return { view, plan: planSweep(view, conclusion), conclusion }
+  return { view, plan: await inTurns(planOf(view, conclusion)), conclusion }
 }
 
 /** Applies the plan; when a table changed under it, reads and plans what is left of it again. */

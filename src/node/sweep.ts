@@ -7,6 +7,7 @@ import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
+import { atOnce, type Work } from '../kernel/turns.js'
 import { type Conclusion, isGateway } from './conclude.js'
 import { describeFilter, describeRoute, describeRule, iptablesCommand, shellQuote, wouldGoFirst } from './describe.js'
 import { bridgeNames } from './links.js'
@@ -19,16 +20,20 @@ type About = Pick<Step, 'reason' | 'bridges' | 'addresses' | 'held'>
 
 /** What a pass removes. The order is part of the contract: what the next pass needs to find the rest goes last. */
 export function planSweep(view: NodeView, conclusion: Conclusion): Plan {
+  return atOnce(planOf(view, conclusion))
+}
+
+export function* planOf(view: NodeView, conclusion: Conclusion): Work<Plan> {
   const sweep = new Sweep(view, conclusion)
   const steps = [
     ...sweep.filters(),
     ...sweep.proxies(),
-    ...sweep.tables(),
-    ...sweep.routes(),
-    ...sweep.workloadProhibits(),
+    ...(yield* sweep.tables()),
+    ...(yield* sweep.routes()),
+    ...(yield* sweep.workloadProhibits()),
     ...sweep.neighbours(),
     ...sweep.connections(),
-    ...sweep.bridgeProhibits(),
+    ...(yield* sweep.bridgeProhibits()),
     ...sweep.links(),
   ]
   const said = [...notices(conclusion), ...sweep.unlisted()]
@@ -81,36 +86,38 @@ class Sweep {
   }
 
   /** Table by table, each to be committed as a whole: what names addresses, then what names bridges. */
-  tables(): RestoreStep[] {
+  *tables(): Work<RestoreStep[]> {
     const { chains, rules } = this.conclusion.own.tables
-    return [...this.view.iptables.keys()].flatMap((backend) =>
-      ['mangle', 'raw', 'filter'].flatMap((table) => [
-        ...(table === 'mangle'
-          ? chains.filter((each) => each.backend === backend).flatMap((each) => this.#chains(each))
-          : []),
-        ...this.#bridgeRules(
-          backend,
-          table,
-          rules.filter((rule) => rule.backend === backend && rule.table === table),
-        ),
-      ]),
-    )
+    const steps: RestoreStep[] = []
+    for (const backend of this.view.iptables.keys()) {
+      for (const table of ['mangle', 'raw', 'filter']) {
+        for (const each of table === 'mangle' ? chains : []) {
+          if (each.backend === backend) steps.push(...this.#chains(each))
+          yield
+        }
+        const here = rules.filter((rule) => rule.backend === backend && rule.table === table)
+        steps.push(...(yield* this.#bridgeRules(backend, table, here)))
+      }
+    }
+    return steps
   }
 
-  routes(): Step[] {
+  *routes(): Work<Step[]> {
+    const steps: Step[] = []
     // Each deletion changes what the kernel would take next.
     let left: readonly Route[] = this.view.routes
-    return this.conclusion.own.hostRoutes.flatMap(({ object: route, mine }): Step[] => {
-      if (!this.#departed.has(mine)) return []
+    for (const { object: route, mine } of this.conclusion.own.hostRoutes) {
+      if (!this.#departed.has(mine)) continue
       const dev = this.#name(route.oif)
       const taken = routeTakenFirst(left, route)
       if (taken === route) left = left.filter((other) => other !== route)
       const held = taken === undefined || taken === route ? null : wouldGoFirst(describeRoute(taken, dev))
       const command = `ip route del ${describeRoute(route, dev)}`
-      return [
-        { ...this.#about([mine]), held, action: 'delete-route', object: `route ${mine}/32 dev ${dev}`, command, route },
-      ]
-    })
+      const object = `route ${mine}/32 dev ${dev}`
+      steps.push({ ...this.#about([mine]), held, action: 'delete-route', object, command, route })
+      yield
+    }
+    return steps
   }
 
   neighbours(): Step[] {
@@ -130,7 +137,7 @@ class Sweep {
     })
   }
 
-  workloadProhibits(): Step[] {
+  workloadProhibits(): Work<Step[]> {
     const going = this.conclusion.own.workloadProhibits.filter(({ mine }) => this.#departed.has(mine))
     return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#about([mine]) })))
   }
@@ -145,7 +152,7 @@ class Sweep {
     })
   }
 
-  bridgeProhibits(): Step[] {
+  bridgeProhibits(): Work<Step[]> {
     const going = this.conclusion.own.bridgeProhibits.filter(({ mine }) => this.#goes(mine))
     return this.#deleteRules(going.map(({ object, mine }) => ({ rule: object, about: this.#aboutBridge(mine) })))
   }
@@ -211,15 +218,16 @@ class Sweep {
     )
   }
 
-  #bridgeRules(backend: Backend, table: string, rules: readonly BridgeRule[]): RestoreStep[] {
+  *#bridgeRules(backend: Backend, table: string, rules: readonly BridgeRule[]): Work<RestoreStep[]> {
     const byBridge = new Map<string | null, SavedRule[]>()
     for (const { bridge, rule } of rules) byBridge.set(bridge, [...(byBridge.get(bridge) ?? []), rule])
-    const names = [...byBridge.keys()].filter((name) => name !== null).sort()
-    const steps = names.flatMap((name) =>
-      this.#goes(name)
-        ? [this.#restoreStep(this.#aboutBridge(name), backend, table, `rules of ${name}`, byBridge.get(name) ?? [], [])]
-        : [],
-    )
+    const steps: RestoreStep[] = []
+    for (const name of [...byBridge.keys()].filter((name) => name !== null).sort()) {
+      if (!this.#goes(name)) continue
+      const about = this.#aboutBridge(name)
+      steps.push(this.#restoreStep(about, backend, table, `rules of ${name}`, byBridge.get(name) ?? [], []))
+      yield
+    }
     const meshMark = byBridge.get(null)
     if (meshMark !== undefined && this.conclusion.meshMarkDetached) {
       const about = { reason: 'no tenant bridge remains', bridges: [], addresses: [], held: null }
@@ -228,16 +236,19 @@ class Sweep {
     return steps
   }
 
-  #deleteRules(going: readonly { rule: Rule; about: About }[]): Step[] {
+  *#deleteRules(going: readonly { rule: Rule; about: About }[]): Work<Step[]> {
+    const steps: Step[] = []
     // Each deletion changes what the kernel would take next.
     let left: readonly Rule[] = this.view.rules
-    return going.map(({ rule, about }) => {
+    for (const { rule, about } of going) {
       const taken = ruleTakenFirst(left, rule)
       if (taken === rule) left = left.filter((other) => other !== rule)
       const object = describeRule(rule)
       const held = taken === undefined || taken === rule ? null : wouldGoFirst(describeRule(taken))
-      return { ...about, held, action: 'delete-rule', object, command: `ip rule del ${object}`, rule }
-    })
+      steps.push({ ...about, held, action: 'delete-rule', object, command: `ip rule del ${object}`, rule })
+      yield
+    }
+    return steps
   }
 
   #restoreStep(

@@ -2,6 +2,7 @@
 import { KnownRules, parseRule } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
+import { atOnce, type Work } from '../kernel/turns.js'
 import { chainAddress, grantChain, hasTag, identityChain, tenantBridgePrefix } from './contract.js'
 import { admittedBy, type Identity, identitiesOf, jumpRules } from './grants.js'
 import { acceptRules, isolationRules, meshReplyRules, type TableRule } from './isolation.js'
@@ -36,15 +37,20 @@ export interface OwnTables {
 }
 
 export function ownTables(saves: ReadonlyMap<Backend, Save>, net: ContainerNet, subnet: Subnet): OwnTables {
+  return atOnce(ownTablesOf(saves, net, subnet))
+}
+
+export function* ownTablesOf(saves: ReadonlyMap<Backend, Save>, net: ContainerNet, subnet: Subnet): Work<OwnTables> {
   const forms = new RuleForms(net, subnet)
   const chains: AddressChains[] = []
   const rules: BridgeRule[] = []
   for (const [backend, { tables }] of saves) {
     const mangle = tables.get('mangle')
-    if (mangle !== undefined) chains.push(...addressChains(backend, mangle, subnet))
+    if (mangle !== undefined) chains.push(...(yield* addressChains(backend, mangle, subnet)))
     for (const { name: table, chain, rule } of candidates(tables)) {
       const bridge = forms.bridgeOf(table, chain, rule)
       if (bridge !== undefined) rules.push({ backend, table, bridge, rule })
+      yield
     }
   }
   return { chains, rules }
@@ -95,11 +101,17 @@ class RuleForms {
   }
 }
 
-/** The words of a rule that are the name of a tenant bridge. */
+/** The words of a rule that are the name of a tenant bridge. Where nothing is quoted, the rule need not be split for it. */
 function bridgesIn(rule: SavedRule, net: ContainerNet): string[] {
-  // Most rules need not be split for it.
-  if (rule.text?.includes(tenantBridgePrefix(net.bridge)) === false) return []
-  return rule.words.filter((word) => net.isTenantBridge(word))
+  const { text } = rule
+  if (text === null) return rule.words.filter((word) => net.isTenantBridge(word))
+  const found: string[] = []
+  const prefix = tenantBridgePrefix(net.bridge)
+  for (let at = text.indexOf(prefix); at !== -1; at = text.indexOf(prefix, at + 1)) {
+    const [word = ''] = /^\S*/.exec(text.slice(at)) ?? []
+    if (/^\s?$/.test(text.slice(Math.max(0, at - 1), at)) && net.isTenantBridge(word)) found.push(word)
+  }
+  return found
 }
 
 const placeOf = ({ table, chain }: { table: string; chain: string }): string => `${table} ${chain}`
@@ -110,15 +122,18 @@ function byPlace(rules: readonly TableRule[]): ReadonlyMap<string, KnownRules> {
   return new Map([...words].map(([place, rules]) => [place, new KnownRules(rules)]))
 }
 
-function addressChains(backend: Backend, mangle: Table, subnet: Subnet): AddressChains[] {
+function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<AddressChains[]> {
   const byAddress = new Map<string, Chain[]>()
   for (const chain of mangle.chains.values()) {
     const address = chain.policy === null ? chainAddress(chain.name) : null
     if (address === null || subnet.workloadOctet(address) === null) continue
     byAddress.set(address, [...(byAddress.get(address) ?? []), chain])
   }
+  yield
   const jumps = jumpsTo(mangle, new Set([...byAddress.values()].flat().map(({ name }) => name)))
-  return [...byAddress].map(([address, chains]) => {
+  const found: AddressChains[] = []
+  for (const [address, chains] of byAddress) {
+    yield
     const known = new KnownRules(jumpRules(address))
     const own: SavedRule[] = []
     const holders = new Map<string, SavedRule[]>()
@@ -129,7 +144,7 @@ function addressChains(backend: Backend, mangle: Table, subnet: Subnet): Address
       }
     }
     const isIdentity = ({ name }: Chain): boolean => name === identityChain(address)
-    return {
+    found.push({
       backend,
       address,
       chains,
@@ -137,8 +152,9 @@ function addressChains(backend: Backend, mangle: Table, subnet: Subnet): Address
       holders,
       identities: chains.filter(isIdentity).flatMap((chain) => identitiesOf(chain, address, subnet)),
       admitted: chains.filter((chain) => !isIdentity(chain)).flatMap((chain) => admittedBy(chain, address)),
-    }
-  })
+    })
+  }
+  return found
 }
 
 /** Every rule of the table that jumps to one of these chains, by chain. */

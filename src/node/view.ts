@@ -62,7 +62,7 @@ export async function readNode(host: Host, net: ContainerNet, options: ViewOptio
     const taken = await freshly(() => readTaken(host, absent, { signal }), signal)
     return { net, ...kernel, links: { ...kernel.links, taken }, iptables, confirmed: null }
   } finally {
-    abort.abort()
+    abort.abort(OVER)
   }
 }
 
@@ -93,6 +93,9 @@ export async function confirmNode(
   }, options.signal)
   return { ...view, confirmed }
 }
+
+/** Made once: an abort without a reason makes an exception each time, of a pass that went well too. */
+const OVER = new Error('another part of the reading has failed')
 
 type KernelReading = Pick<NodeView, 'links' | 'routes' | 'rules' | 'proxies' | 'filters'>
 

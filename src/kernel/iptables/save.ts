@@ -1,4 +1,5 @@
 /** What iptables-save prints, as values. Decides nothing; whatever it does not know is an error and not an empty table. */
+import { atOnce, type Work } from '../turns.js'
 import { MalformedWords, scanWords, splitWords } from './words.js'
 
 /** One `-A` line. */
@@ -46,8 +47,15 @@ export class MalformedSave extends Error {
 
 /** Throws MalformedSave. */
 export function parseSave(text: string): Save {
+  return atOnce(saveOf(text))
+}
+
+export function saveOf(text: string): Work<Save> {
   return new SaveReader(text).read()
 }
+
+/** Lines that are read in one go. */
+const AT_ONCE = 100
 
 interface OpenTable {
   readonly name: string
@@ -69,8 +77,11 @@ class SaveReader {
     this.#quote = indexOrEnd(text, '"', 0)
   }
 
-  read(): Save {
-    while (this.#at < this.#text.length) this.#readLine()
+  *read(): Work<Save> {
+    for (let lines = 1; this.#at < this.#text.length; lines++) {
+      this.#readLine()
+      if (lines % AT_ONCE === 0) yield
+    }
     if (this.#table !== null) throw this.#malformed(`cut short: table ${this.#table.name} has no COMMIT`)
     return { tables: this.#tables, incompatible: this.#incompatible }
   }

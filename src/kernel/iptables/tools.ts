@@ -1,8 +1,9 @@
 /** Reading iptables: which back ends hold tables, and what is in them. */
 import type { CallOptions, ToolHost } from '../host.js'
+import { inTurns } from '../turns.js'
 import { type Backend, type BackendChoice, runTool } from './backend.js'
 import { describeRun, failureCode, IptablesError } from './errors.js'
-import { MalformedSave, parseSave, type Save, type Table } from './save.js'
+import { MalformedSave, type Save, saveOf, type Table } from './save.js'
 
 export { type ApplyOptions, type ApplyResult, applyBatch, type FailureKind } from './apply.js'
 export { type Backend, type BackendChoice, isBackendChoice } from './backend.js'
@@ -151,7 +152,7 @@ async function save(host: ToolHost, backend: Backend, table: string | undefined,
     })
   }
   try {
-    return parseSave(ran.stdout)
+    return await inTurns(saveOf(ran.stdout))
   } catch (error) {
     if (!(error instanceof MalformedSave)) throw error
     throw malformed(backend, table, `printed what is not understood: ${error.message}`, tool, error)
