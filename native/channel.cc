@@ -120,6 +120,7 @@ void Channel::exchangeAll(Requests& requests, const Limits& limits, const Parts&
     send(requests, first, end, limits);
     collect(flight, limits, parts);
     first = end;
+    if (first < requests.count()) offer(limits, parts);
   }
 }
 

@@ -10,8 +10,8 @@ import { findTool, notStarted, runTool } from './tool.js'
 
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** Bytes of an answer that are read in one go, while the kernel goes on: some seventy links, a fraction of a millisecond. */
-const PART = 64 * 1024
+/** Bytes of an answer that are read in one go, while the kernel goes on: some thirty links, a fraction of a millisecond. */
+const PART = 32 * 1024
 
 export interface HostOptions {
   /** Name or absolute path of a network namespace; the process's own when left out. */

@@ -38,10 +38,10 @@ export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): Readonly
 }
 
 export async function readLinks(host: Host, net: ContainerNet, options: ReadOptions): Promise<LinkReading> {
-  const [found, ...named] = await readLists(host, [linksOfKind('bridge'), ...hostVeths()], {
-    ...options,
-    absent: ['ENODEV'],
-  })
+  // The dump comes last: the kernel walks all links for it, and meanwhile what came before is decoded.
+  const asked = [...hostVeths(), linksOfKind('bridge')]
+  const named = [...(await readLists(host, asked, { ...options, absent: ['ENODEV'] }))]
+  const found = named.pop() ?? []
   const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
   // The kernel answers to alternative names too; a host veth is one by its own name, and once.
   const byIndex = new Map(named.flat().map((link) => [link.index, link]))
@@ -68,12 +68,13 @@ async function readBridges(
   options: ReadOptions,
 ): Promise<OwnBridge[]> {
   const tenants = links.filter(({ name }) => name !== net.bridge)
-  const addresses = await readLists(
-    host,
-    links.map(({ index }) => addressesOf(index)),
-    { ...options, gone: ['ENODEV'] },
-  )
-  const ports = await readPorts(host, tenants, options, veths)
+  const asked = await askPorts(host, tenants, veths)
+  const lists = await readLists(host, [...links.map(({ index }) => addressesOf(index)), ...asked.requests], {
+    ...options,
+    gone: ['ENODEV'],
+  })
+  const addresses = lists.slice(0, links.length) as readonly (readonly Address[])[]
+  const ports = asked.ports(lists.slice(links.length) as readonly (readonly Link[])[])
   return links.map((link, i) => ({
     link,
     tenant: link.name !== net.bridge,
@@ -82,47 +83,60 @@ async function readBridges(
   }))
 }
 
-/**
- * The ports of these bridges, each by its place. `known`: links that need not be asked for again. The bridges are asked by
- * name: that each still has its own is made sure of behind it.
- */
+/** The ports of these bridges, each by its place. */
 export async function readPorts(
   host: Host,
   bridges: readonly Link[],
   options: ReadOptions,
-  known: readonly Link[] = [],
 ): Promise<readonly (readonly Link[])[]> {
-  const found = await askPorts(host, bridges)
+  const { requests, ports } = await askPorts(host, bridges, [])
+  return ports(await readLists(host, requests, { ...options, gone: ['ENODEV'] }))
+}
+
+/** What the bridges say of their ports, the questions that this leaves, and what the answers to these come to. */
+interface AskedPorts {
+  readonly requests: readonly Request<Link>[]
+  /** @throws Stale */
+  ports(answers: readonly (readonly Link[])[]): readonly (readonly Link[])[]
+}
+
+/**
+ * `known`: links that need not be asked for again. The bridges are asked by name: that each still has its own is made sure of
+ * behind it.
+ */
+async function askPorts(host: Host, bridges: readonly Link[], known: readonly Link[]): Promise<AskedPorts> {
+  const told = await tellPorts(host, bridges)
   const byIndex = new Map(known.map((link) => [link.index, link]))
   const isKnown = (index: number, bridge: Link): boolean => byIndex.get(index)?.master === bridge.index
   const requests = bridges.map((bridge, i) => {
-    const ports = found[i]
+    const ports = told[i]
     // A kernel whose bridges do not tell: by walking all links.
     if (ports === undefined || 'code' in ports) return [portsOf(bridge.index)]
     return ports.indexes.filter((index) => !isKnown(index, bridge)).map((index) => linkByIndex(index))
   })
-  const asked = await readLists(host, [...bridges.map(({ index }) => linkByIndex(index)), ...requests.flat()], {
-    ...options,
-    gone: ['ENODEV'],
-  })
-  const links = asked.slice(bridges.length)
-  return bridges.map((bridge, i) => {
-    if (asked[i]?.[0]?.name !== bridge.name)
-      throw new Stale(`link ${bridge.index}`, `it is not ${bridge.name} any more`)
-    const others = links.splice(0, requests[i]?.length ?? 0).flat()
-    const moved = others.find(({ master }) => master !== bridge.index)
-    if (moved !== undefined) throw new Stale(`ports of ${bridge.name}`, `port ${moved.name} has left it meanwhile`)
-    const ports = found[i]
-    const kept =
-      ports !== undefined && 'indexes' in ports ? ports.indexes.filter((index) => isKnown(index, bridge)) : []
-    return [...kept.flatMap((index) => byIndex.get(index) ?? []), ...others]
-  })
+  return {
+    requests: [...bridges.map(({ index }) => linkByIndex(index)), ...requests.flat()],
+    ports(answers) {
+      const links = answers.slice(bridges.length)
+      return bridges.map((bridge, i) => {
+        if (answers[i]?.[0]?.name !== bridge.name)
+          throw new Stale(`link ${bridge.index}`, `it is not ${bridge.name} any more`)
+        const others = links.splice(0, requests[i]?.length ?? 0).flat()
+        const moved = others.find(({ master }) => master !== bridge.index)
+        if (moved !== undefined) throw new Stale(`ports of ${bridge.name}`, `port ${moved.name} has left it meanwhile`)
+        const ports = told[i]
+        const kept =
+          ports !== undefined && 'indexes' in ports ? ports.indexes.filter((index) => isKnown(index, bridge)) : []
+        return [...kept.flatMap((index) => byIndex.get(index) ?? []), ...others]
+      })
+    },
+  }
 }
 
 /** What a kernel answers whose bridges do not tell. */
 const UNTOLD: ReadonlySet<string> = new Set(['EOPNOTSUPP', 'ENOTTY'])
 
-async function askPorts(host: Host, bridges: readonly Link[]): Promise<readonly BridgePorts[]> {
+async function tellPorts(host: Host, bridges: readonly Link[]): Promise<readonly BridgePorts[]> {
   const read = 'ports of the tenant bridges'
   let found: readonly BridgePorts[]
   try {
