@@ -3,7 +3,7 @@
  * described once, worded as iptables-save prints them, for whoever writes them and for the sweep that recognises them.
  */
 
-import { KnownRules } from '../kernel/iptables/rule.js'
+import { isOneOf } from '../kernel/iptables/rule.js'
 import type { Chain } from '../kernel/iptables/save.js'
 import { GRANT_MARK, grantChain, grantFilterHandle, IDENTITY_MASK, identityChain } from './contract.js'
 import type { Subnet } from './subnet.js'
@@ -61,7 +61,7 @@ function peersIn(chain: Chain, markOption: string, expected: (peer: Identity) =>
     const bridge = words[words.indexOf('-i') + 1]
     const mark = Number(words[words.indexOf(markOption) + 1]?.split('/')[0])
     if (bridge === undefined || !Number.isInteger(mark)) continue
-    if (new KnownRules(expected({ bridge, mark })).has(rule)) peers.set(`${bridge} ${mark}`, { bridge, mark })
+    if (isOneOf(expected({ bridge, mark }), rule)) peers.set(`${bridge} ${mark}`, { bridge, mark })
   }
   return [...peers.values()]
 }

@@ -1,5 +1,5 @@
 /** What in iptables is this project's: chains and jumps of addresses, tagged rules and ACCEPTs of bridges. Pure. */
-import { KnownRules, parseRule } from '../kernel/iptables/rule.js'
+import { isOneOf, KnownRules, parseRule } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { atOnce, type Work } from '../kernel/turns.js'
@@ -70,8 +70,13 @@ function* candidates(tables: ReadonlyMap<string, Table>): Iterable<{ name: strin
   }
 }
 
+/** In the place of a bridge's name; no text that is read has it. */
+const ANY_BRIDGE = '\0'
+
 /** The rules that a tenant bridge may have, by the place where they stand. */
 class RuleForms {
+  /** As iptables-save prints them: the same for all bridges but for the name. */
+  readonly #texts: ReadonlyMap<string, ReadonlySet<string>>
   readonly #byBridge = new Map<string, ReadonlyMap<string, KnownRules>>()
   readonly #shared: ReadonlyMap<string, KnownRules>
 
@@ -79,25 +84,38 @@ class RuleForms {
     readonly net: ContainerNet,
     readonly subnet: Subnet,
   ) {
-    this.#shared = byPlace(meshReplyRules(subnet))
+    this.#shared = known(byPlace(meshReplyRules(subnet)))
+    const texts = [...byPlace(this.#rulesOf(ANY_BRIDGE))].map(([place, rules]) => {
+      return [place, new Set(rules.map((words) => words.join(' ')))] as const
+    })
+    this.#texts = new Map(texts)
   }
 
   /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
   bridgeOf(table: string, chain: string, rule: SavedRule): string | null | undefined {
     const place = placeOf({ table, chain })
     const bridges = bridgesIn(rule, this.net)
-    if (bridges.length > 0) return bridges.find((bridge) => this.#formsOf(bridge).get(place)?.has(rule))
-    return this.#shared.get(place)?.has(rule) ? null : undefined
+    if (bridges.length === 0) return this.#shared.get(place)?.has(rule) ? null : undefined
+    const texts = this.#texts.get(place)
+    return bridges.find(
+      (bridge) =>
+        (rule.text !== null && texts?.has(rule.text.replaceAll(bridge, ANY_BRIDGE))) ||
+        this.#formsOf(bridge).get(place)?.has(rule),
+    )
   }
 
   #formsOf(bridge: string): ReadonlyMap<string, KnownRules> {
     let forms = this.#byBridge.get(bridge)
     if (forms === undefined) {
-      const rules = isolationRules(this.net.bridge, bridge, this.subnet).filter(({ shared }) => !shared)
-      forms = byPlace([...rules, ...acceptRules(bridge)])
+      forms = known(byPlace(this.#rulesOf(bridge)))
       this.#byBridge.set(bridge, forms)
     }
     return forms
+  }
+
+  #rulesOf(bridge: string): TableRule[] {
+    const rules = isolationRules(this.net.bridge, bridge, this.subnet).filter(({ shared }) => !shared)
+    return [...rules, ...acceptRules(bridge)]
   }
 }
 
@@ -116,10 +134,14 @@ function bridgesIn(rule: SavedRule, net: ContainerNet): string[] {
 
 const placeOf = ({ table, chain }: { table: string; chain: string }): string => `${table} ${chain}`
 
-function byPlace(rules: readonly TableRule[]): ReadonlyMap<string, KnownRules> {
+function byPlace(rules: readonly TableRule[]): ReadonlyMap<string, readonly (readonly string[])[]> {
   const words = new Map<string, (readonly string[])[]>()
   for (const rule of rules) words.set(placeOf(rule), [...(words.get(placeOf(rule)) ?? []), rule.words])
-  return new Map([...words].map(([place, rules]) => [place, new KnownRules(rules)]))
+  return words
+}
+
+function known(rules: ReturnType<typeof byPlace>): ReadonlyMap<string, KnownRules> {
+  return new Map([...rules].map(([place, words]) => [place, new KnownRules(words)]))
 }
 
 function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<AddressChains[]> {
@@ -134,12 +156,12 @@ function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<A
   const found: AddressChains[] = []
   for (const [address, chains] of byAddress) {
     yield
-    const known = new KnownRules(jumpRules(address))
+    const ownJumps = jumpRules(address)
     const own: SavedRule[] = []
     const holders = new Map<string, SavedRule[]>()
     for (const { name } of chains) {
       for (const rule of jumps.get(name) ?? []) {
-        if (rule.chain === 'PREROUTING' && known.has(rule)) own.push(rule)
+        if (rule.chain === 'PREROUTING' && isOneOf(ownJumps, rule)) own.push(rule)
         else holders.set(name, [...(holders.get(name) ?? []), rule])
       }
     }

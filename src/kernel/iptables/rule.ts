@@ -91,6 +91,12 @@ export class KnownRules {
   }
 }
 
+/** The same, for a few rules that are asked about once. */
+export function isOneOf(rules: readonly (readonly string[])[], rule: Written): boolean {
+  const text = textOf(rule)
+  return rules.some((words) => words.join(' ') === text) || new KnownRules(rules).has(rule)
+}
+
 /** Null where the words could be other ones than the text says. */
 function textOf({ words, text }: Written): string | null {
   return text ?? (words.some((word) => /\s/.test(word)) ? null : words.join(' '))
