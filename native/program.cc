@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,10 +43,22 @@ struct Program {
   Descriptor event{check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")};
   std::atomic<bool> aborted{false};
 
+  /** From any thread. */
   void abort() {
+    const std::lock_guard lock(mutex_);
     aborted = true;
-    eventfd_write(event.get(), 1);
+    if (event.isOpen()) eventfd_write(event.get(), 1);
   }
+  /** JavaScript may hold on to this for as long as it likes. */
+  void close() {
+    const std::lock_guard lock(mutex_);
+    event.reset();
+    netns.reset();
+    descriptors.clear();
+  }
+
+ private:
+  std::mutex mutex_;
 };
 
 struct Ended {
@@ -175,8 +188,9 @@ class Running {
   /** Until it has ended and nobody writes to its pipes any more, or until it was killed and has ended. */
   void finish() {
     const Descriptor process(check(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), "pidfd_open"));
-    while (pid_ >= 0 || (ended_.killed == Killed::no && (out_.isOpen() || err_.isOpen()))) {
-      if (ended_.killed == Killed::no) kill();
+    for (;;) {
+      if (ended_.killed == Killed::no && (pid_ >= 0 || isHeard())) kill();
+      if (pid_ < 0 && (ended_.killed != Killed::no || !isHeard())) return;
       pollfd polled[] = {{pid_ < 0 ? -1 : process.get(), POLLIN, 0},
                          {program_.event.get(), POLLIN, 0},
                          {in_.get(), POLLOUT, 0},
@@ -196,6 +210,9 @@ class Running {
   }
 
  private:
+  /** Somebody may still write. */
+  bool isHeard() const { return out_.isOpen() || err_.isOpen(); }
+
   /** With all that it started, when its time is over. */
   void kill() {
     if (program_.aborted) ended_.killed = Killed::aborted;
@@ -253,8 +270,6 @@ Ended run(Program& program) {
   Ended ended;
   Running running(program, ended);
   const bool isStarted = running.start();
-  // They may be locked files: who learns of the end must be able to let go of the lock.
-  program.descriptors.clear();
   if (isStarted) running.finish();
   return ended;
 }
@@ -314,8 +329,11 @@ Napi::Value startProgram(const Napi::CallbackInfo& info) {
   const auto body = [program, promised] {
     try {
       const auto ended = std::make_shared<Ended>(run(*program));
+      // Its descriptors may be locked files: who learns of the end must be able to let go of the lock.
+      program->close();
       promised.resolve([ended](Napi::Env env) { return endedValue(env, *ended); });
     } catch (...) {
+      program->close();
       promised.reject(std::current_exception());
     }
   };

@@ -3,9 +3,10 @@ import type { Host } from '../kernel/host.js'
 import type { Save } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { inTurns } from '../kernel/turns.js'
 import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
-import { type Conclusion, conclude } from './conclude.js'
+import { type Conclusion, conclusionOf } from './conclude.js'
 import { describeRoute, wouldGoFirst } from './describe.js'
 import {
   type HostEnds,
@@ -51,7 +52,7 @@ export async function readSite(host: Host, net: ContainerNet, workload: Workload
   const octet = subnet?.workloadOctet(workload.address) ?? null
   if (subnet === null || octet === null)
     throw new UsageError('address', `${workload.address} is not in this node's ${subnet}`, 'is it another node’s?')
-  const conclusion = conclude(view, subnet)
+  const conclusion = await inTurns(conclusionOf(view, subnet))
   const identify = (identity: string): Identity => ({
     bridge: net.tenantBridge(identity.slice(0, identity.indexOf('/'))),
     mark: net.identityMark(identity),

@@ -1,8 +1,9 @@
 /** Undoes a deploy that failed: no half-wired workload stays, and nothing that it alone brought. */
 import type { Host } from '../kernel/host.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
+import { inTurns } from '../kernel/turns.js'
 import { applyPlan } from './apply.js'
-import { type Conclusion, conclude } from './conclude.js'
+import { type Conclusion, conclusionOf } from './conclude.js'
 import { namespaceName } from './contract.js'
 import { deleteLinks } from './delete-links.js'
 import { readHostEnds } from './ends.js'
@@ -32,7 +33,7 @@ export async function undo(host: Host, site: Site, progress: Progress): Promise<
   try {
     if (progress.handedOver) await removeEnds(writer, site, progress)
     const view = await readNode(host, site.net)
-    const conclusion = conclude(view, site.subnet)
+    const conclusion = await inTurns(conclusionOf(view, site.subnet))
     if (progress.handedOver) await withdraw(writer, view, conclusion, site.workload.address)
     if (progress.addedNat)
       await writer.batches(site.tables.backend, new Map([['nat', [['-D', 'POSTROUTING', ...natRule(site.subnet)]]]]))

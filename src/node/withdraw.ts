@@ -3,6 +3,7 @@ import type { Host } from '../kernel/host.js'
 import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { neighboursOf } from '../kernel/rtnetlink/neighbour.js'
+import { inTurns } from '../kernel/turns.js'
 import { applyPlan } from './apply.js'
 import { arpChanges } from './arp-path.js'
 import type { Conclusion } from './conclude.js'
@@ -11,7 +12,7 @@ import { readDisguised } from './disguised.js'
 import { WiringError } from './errors.js'
 import type { Plan, RestoreStep, Step } from './plan.js'
 import { readLists } from './read.js'
-import { planSweep } from './sweep.js'
+import { planOf } from './sweep.js'
 import type { Confirmation, NodeView } from './view.js'
 import type { Writer } from './writer.js'
 
@@ -31,7 +32,12 @@ export async function withdraw(
   const neighbours = (await readLists(host, dumps, { signal })).flat()
   const connections = await readConnections(host, [address], { signal })
   const disguised = await readDisguisedIn(host, view, signal)
-  const plan = planWithdrawal(view, conclusion, address, { links: view.links, neighbours, connections, disguised })
+  const plan = await planWithdrawal(view, conclusion, address, {
+    links: view.links,
+    neighbours,
+    connections,
+    disguised,
+  })
   const { results } = await applyPlan(host, plan, { signal, mayReplan: false })
   const held = new Map<Backend, string[]>()
   for (const { step, outcome, kept, error } of results) {
@@ -56,27 +62,34 @@ export async function heldBack(
 ): Promise<string | null> {
   const unread = { links: view.links, neighbours: [], connections: new Map(), disguised: new Set<SavedRule>() }
   // Most addresses that are deployed have had no owner.
-  if (planWithdrawal(view, conclusion, address, unread).steps.length === 0) return null
+  if ((await planWithdrawal(view, conclusion, address, unread)).steps.length === 0) return null
   const disguised = await readDisguisedIn(host, view, signal)
-  const { steps } = planWithdrawal(view, conclusion, address, { ...unread, disguised })
+  const { steps } = await planWithdrawal(view, conclusion, address, { ...unread, disguised })
   const step = steps.find((each) => each.held !== null && !isChainAlone(each))
   return step === undefined ? null : `${step.object}: ${step.held}`
 }
 
 /** What a sweep would remove of that address, and of no other. */
-function planWithdrawal(view: NodeView, conclusion: Conclusion, address: string, confirmed: Confirmation): Plan {
+function planWithdrawal(
+  view: NodeView,
+  conclusion: Conclusion,
+  address: string,
+  confirmed: Confirmation,
+): Promise<Plan> {
   const { proxiesGone, filtersGone } = arpChanges(view, conclusion, address, null)
-  return planSweep(
-    { ...view, confirmed },
-    {
-      ...conclusion,
-      departed: [address],
-      dead: [],
-      detached: [],
-      meshMarkDetached: false,
-      unwantedProxies: conclusion.own.proxies.filter(({ object }) => proxiesGone.includes(object)),
-      unwantedFilters: conclusion.own.filters.filter(({ object }) => filtersGone.includes(object)),
-    },
+  return inTurns(
+    planOf(
+      { ...view, confirmed },
+      {
+        ...conclusion,
+        departed: [address],
+        dead: [],
+        detached: [],
+        meshMarkDetached: false,
+        unwantedProxies: conclusion.own.proxies.filter(({ object }) => proxiesGone.includes(object)),
+        unwantedFilters: conclusion.own.filters.filter(({ object }) => filtersGone.includes(object)),
+      },
+    ),
   )
 }
 

@@ -8,6 +8,7 @@ import type { Reconciled, ReconcileOptions } from '../../src/index.js'
 import { lockNodeState } from '../../src/index.js'
 import type { Host } from '../../src/kernel/host.js'
 import type { Message } from '../../src/kernel/netlink/message.js'
+import { readLinks } from '../../src/node/links.js'
 import { ContainerNet } from '../../src/node/net.js'
 import { delegate, type RunCall } from '../support/fake-host.js'
 import { lines, TestNode } from '../support/node.js'
@@ -432,3 +433,33 @@ test('a sweep that dies between two writes leaves what the next one finds', () =
     expect(survived).toBeGreaterThan(3)
     expect(await node.dump()).toEqual(clean)
   }))
+
+test('a host veth moves to another bridge when the links were read by name: it is a port of that one', async () => {
+  await using node = await TestNode.create()
+  await node.oracle('deploy', ...API)
+  await node.oracle('deploy', ...BILLING)
+  const host = await machine(node)
+  try {
+    const moving: Host = {
+      ...delegate(host),
+      async bridgePorts(names) {
+        await node.run(`ip link set veth7 master ${GLOBEX}`)
+        return host.bridgePorts(names)
+      },
+    }
+    const { bridges } = await readLinks(moving, new ContainerNet(), {})
+    const ports = bridges.map(({ link, ports }) => [
+      link.name,
+      ports.map((port) => [port.name, port.master === link.index]),
+    ])
+    expect(Object.fromEntries(ports)).toEqual({
+      [ACME]: [],
+      [GLOBEX]: expect.arrayContaining([
+        ['veth7', true],
+        ['veth9', true],
+      ]),
+    })
+  } finally {
+    host.close()
+  }
+})

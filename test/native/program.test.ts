@@ -1,0 +1,233 @@
+/**
+ * Programs that are run on a thread of their own: what they get, what they leave, and how they end. Of a host's `run` the rest
+ * is in host.test.ts.
+ *
+ * @module-tag guest
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type NativeEnd, type NativeProgram, native } from '../../src/kernel/native.js'
+import { ip, loadAddon, openDescriptors, threads } from './support.js'
+
+const ENOENT = 2
+const EACCES = 13
+const SIGKILL = 9
+
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'program-'))
+  ip('netns', 'add', 'program-test')
+})
+afterAll(() => {
+  rmSync(folder, { recursive: true })
+  ip('netns', 'del', 'program-test')
+})
+
+function start(path: string, args: readonly string[], options: Partial<NativeProgram> = {}) {
+  const env = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin']
+  const common = { path, args, env, input: null, netnsFd: -1, descriptors: [], timeoutMs: 60_000 }
+  return native().startProgram({ ...common, ...options })
+}
+const shell = (script: string, options?: Partial<NativeProgram>) => start('/bin/sh', ['-c', script], options)
+const out = ({ stdout }: NativeEnd) => stdout.toString()
+
+/** Whether a process runs whose command line has this word. */
+const runs = (word: string) => spawnSync('pgrep', ['-f', `sleep ${word}$`]).status === 0
+
+test('it gets these words and this environment, and nothing else', async () => {
+  const ended = await start('/usr/bin/env', ['printf', '%s|', 'a b', '', '$x', '"'], {
+    env: ['A=1', 'B=x=y z', 'PATH=/usr/bin'],
+  }).ended
+  expect(out(ended)).toBe('a b||$x|"|')
+  expect(out(await start('/usr/bin/env', [], { env: ['A=1', 'B=x=y z'] }).ended)).toBe('A=1\nB=x=y z\n')
+})
+
+test('more than the pipes hold, in and out at the same time', async () => {
+  const input = Buffer.alloc(3 * 1024 * 1024, 'netsweep\n')
+  const ended = await shell('tee /dev/stderr', { input }).ended
+  expect(ended.stdout.equals(input)).toBe(true)
+  expect(ended.stderr.equals(input)).toBe(true)
+})
+
+test('descriptors get their numbers, whatever they are here, and no other is passed on', async () => {
+  const files = ['one', 'two', 'three'].map((name) => {
+    writeFileSync(join(folder, name), name)
+    return openSync(join(folder, name), 'r')
+  })
+  // In another order than theirs, so that each number is another's before.
+  const [a = -1, b = -1, c = -1] = files
+  const { stdout } = await shell('cat <&3; echo; cat <&4; echo; cat <&5', { descriptors: [c, a, b] }).ended
+  expect(stdout.toString()).toBe('three\none\ntwo')
+  // What this process got without the flag that closes it goes on to Node's own children too.
+  const { stdout: usual } = spawnSync('ls', ['/proc/self/fd'], {
+    encoding: 'utf8',
+    stdio: [null, 'pipe', null, a, b, c],
+  })
+  expect(out(await start('/bin/ls', ['/proc/self/fd'], { descriptors: [c, a, b] }).ended)).toBe(usual)
+  for (const fd of files) closeSync(fd)
+})
+
+test('a descriptor that is not open is refused, before anything runs', () => {
+  expect(() => shell(`touch ${folder}/ran`, { descriptors: [100_000] })).toThrow('fcntl')
+  expect(spawnSync('ls', [folder], { encoding: 'utf8' }).stdout).not.toContain('ran')
+})
+
+test('signals are as in a shell, though this process ignores and blocks some', async () => {
+  const said = out(await start('/bin/grep', ['-E', '^Sig(Blk|Ign)', '/proc/self/status']).ended)
+  const [blocked, ignored] = [...said.matchAll(/\t(.*)/g)].map(([, mask]) => BigInt(`0x${mask}`))
+  // 32 and 33 are the C library's own.
+  expect({ blocked, ignored: (ignored ?? 0n) & 0x7fffffffn }).toEqual({ blocked: 0n, ignored: 0n })
+})
+
+test('it has a session of its own', async () => {
+  const [pid, , , , , sid] = out(await start('/bin/cat', ['/proc/self/stat']).ended).split(' ')
+  expect(sid).toBe(pid)
+})
+
+test('it runs in the namespace, and this process stays in its own', async () => {
+  const own = execFileSync('readlink', ['/proc/self/ns/net'], { encoding: 'utf8' })
+  const netnsFd = await native().openNamespace('program-test')
+  try {
+    const there = execFileSync('ip', ['netns', 'exec', 'program-test', 'readlink', '/proc/self/ns/net'])
+    const { ended } = start('/usr/bin/readlink', ['/proc/self/ns/net'], { netnsFd })
+    expect((await ended).stdout.toString()).toBe(there.toString())
+    expect(out(await start('/usr/bin/readlink', ['/proc/self/ns/net']).ended)).toBe(own)
+  } finally {
+    native().closeNamespace(netnsFd)
+  }
+})
+
+test('what is no namespace is not entered, and nothing is run', async () => {
+  const fd = openSync('/dev/null', 'r')
+  await expect(shell(`touch ${folder}/ran`, { netnsFd: fd }).ended).rejects.toMatchObject({ syscall: 'setns' })
+  closeSync(fd)
+  expect(spawnSync('ls', [folder], { encoding: 'utf8' }).stdout).not.toContain('ran')
+})
+
+test('why it could not be started', async () => {
+  writeFileSync(join(folder, 'text'), 'no program', { mode: 0o644 })
+  expect(await start(join(folder, 'absent'), []).ended).toMatchObject({ errno: ENOENT })
+  expect(await start(join(folder, 'text'), []).ended).toMatchObject({ errno: EACCES })
+})
+
+test('in time, or killed with all that it started; what it wrote till then is kept', async () => {
+  const begun = performance.now()
+  const ended = await shell('sleep 6101 & echo begun; sleep 6102', { timeoutMs: 300 }).ended
+  expect(performance.now() - begun).toBeGreaterThan(299)
+  expect(ended).toMatchObject({ errno: 0, status: null, signal: SIGKILL, killed: 'timeout' })
+  expect(out(ended)).toBe('begun\n')
+  await expect.poll(() => [runs('6101'), runs('6102')]).toEqual([false, false])
+})
+
+test('killed on demand, and once', async () => {
+  const { ended, kill } = shell('sleep 6103')
+  setTimeout(kill, 50)
+  expect(await ended).toMatchObject({ status: null, signal: SIGKILL, killed: 'aborted' })
+  kill()
+  await expect.poll(() => runs('6103')).toBe(false)
+})
+
+test('who ends by himself was not killed, however late one says so', async () => {
+  const { ended, kill } = shell('exit 7')
+  expect(await ended).toMatchObject({ status: 7, signal: 0, killed: null })
+  kill()
+})
+
+test('what it started and what still writes is waited for', async () => {
+  const ended = await shell('{ sleep 0.3; echo late; } & echo first').ended
+  expect(ended).toMatchObject({ status: 0, killed: null })
+  expect(out(ended)).toBe('first\nlate\n')
+})
+
+test('but not longer than it may take, in a session of its own either', async () => {
+  const ended = await shell('setsid sleep 6104 & echo first', { timeoutMs: 500 }).ended
+  expect(ended).toMatchObject({ status: 0, signal: 0, killed: 'timeout' })
+  expect(out(ended)).toBe('first\n')
+  execFileSync('pkill', ['-f', '^sleep 6104$'])
+})
+
+test('a locked file is let go of before the end is told', async () => {
+  const path = join(folder, 'lock')
+  writeFileSync(path, '')
+  for (let i = 0; i < 20; i++) {
+    const fd = openSync(path, 'r')
+    expect(native().tryLock(fd)).toBe(true)
+    await start('/bin/true', [], { descriptors: [fd] }).ended
+    closeSync(fd)
+    const other = openSync(path, 'r')
+    expect(native().tryLock(other)).toBe(true)
+    closeSync(other)
+  }
+})
+
+test('many at the same time; neither descriptors, threads nor dead children are left', async () => {
+  await start('/bin/true', []).ended
+  const before = { descriptors: openDescriptors(), threads: threads() }
+  const all = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => shell(`cat; exit ${i}`, { input: Buffer.from(`${i}`) }).ended),
+  )
+  expect(all.map((ended) => [out(ended), ended.status])).toEqual(all.map((_, i) => [`${i}`, i]))
+  await expect.poll(() => ({ descriptors: openDescriptors(), threads: threads() })).toEqual(before)
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim()
+  const states = children === '' ? [] : children.split(' ').map((pid) => readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  expect(states.filter((state) => / Z /.test(state))).toEqual([])
+})
+
+test('a worker that is terminated takes its programs along', async () => {
+  const program = {
+    path: '/bin/sleep',
+    args: ['6105'],
+    env: [],
+    input: null,
+    netnsFd: -1,
+    descriptors: [],
+    timeoutMs: 60_000,
+  }
+  const worker = new Worker(`${loadAddon}native.startProgram(${JSON.stringify(program)})`, { eval: true })
+  await expect.poll(() => runs('6105')).toBe(true)
+  await worker.terminate()
+  await expect.poll(() => runs('6105')).toBe(false)
+})
+
+test('a process that exits does not wait for its program', () => {
+  const program = {
+    path: '/bin/sleep',
+    args: ['6106'],
+    env: [],
+    input: null,
+    netnsFd: -1,
+    descriptors: [],
+    timeoutMs: 60_000,
+  }
+  const script = `${loadAddon}native.startProgram(${JSON.stringify(program)}); setTimeout(() => process.exit(3), 50)`
+  const { status, stderr } = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', timeout: 20_000 })
+  expect({ status, stderr }).toEqual({ status: 3, stderr: '' })
+})
+
+test('the event loop goes on meanwhile', async () => {
+  let turns = 0
+  const turn = setInterval(() => turns++, 1)
+  const { ended } = shell('sleep 0.2')
+  await sleep(100)
+  expect(turns).toBeGreaterThan(5)
+  await ended
+  clearInterval(turn)
+})
+
+test.each([
+  ['no object', null, TypeError],
+  ['a path that is no text', { path: 1 }, TypeError],
+  ['words that are no list', { args: 'x' }, TypeError],
+  ['a word that is no text', { args: [1] }, TypeError],
+  ['input that is no Buffer', { input: 'text' }, TypeError],
+  ['a time that is negative', { timeoutMs: -1 }, RangeError],
+  ['a descriptor that is none', { descriptors: [-1] }, RangeError],
+])('%s', (_what, wrong, kind) => {
+  const program = { path: '/bin/true', args: [], env: [], input: null, netnsFd: -1, descriptors: [], timeoutMs: 1 }
+  expect(() => native().startProgram((wrong && { ...program, ...wrong }) as never)).toThrow(kind)
+})
