@@ -5,6 +5,8 @@
  *
  *   node dying.mjs '{"options": {…}, "workload": {…}, "nth": 1, "when": "before" | "during"}'
  */
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ContainerNet, deploy, lockNodeState, reconcile } from '../../dist/index.js'
 import { openHost } from '../../dist/kernel/linux-host.js'
 import { readMessages } from '../../dist/kernel/netlink/message.js'
@@ -12,11 +14,21 @@ import { readMessages } from '../../dist/kernel/netlink/message.js'
 const { options, workload, nth, when } = JSON.parse(process.argv[2])
 let seen = 0
 
-async function write(call) {
+async function write(call, begun = async () => {}) {
   seen += 1
   if (seen < nth) return call()
-  if (when === 'during') call()
+  if (when === 'during') {
+    call()
+    await begun()
+  }
   process.kill(process.pid, 'SIGKILL')
+}
+
+/** A tool is started, and told what to do, by a thread of its own. */
+async function toolRuns() {
+  const hasChild = (task) => readFileSync(`/proc/self/task/${task}/children`, 'utf8') !== ''
+  for (let tries = 0; tries < 1000 && !readdirSync('/proc/self/task').some(hasChild); tries++) await sleep(1)
+  await sleep(50)
 }
 
 // What lists and asks is the third of each four types of rtnetlink; of netfilter a deploy asks with GET (conntrack 1, nftables 7).
@@ -34,7 +46,7 @@ const dying = (host) =>
           case 'exchange':
             return [...readMessages(args[0])].every(isRead) ? call() : write(call)
           case 'run':
-            return args[0].endsWith('-restore') ? write(call) : call()
+            return args[0].endsWith('-restore') ? write(call, toolRuns) : call()
           case 'openNamespace':
             return call().then((opened) => opened && { ...opened, host: dying(opened.host) })
           case 'scratchNamespace':
