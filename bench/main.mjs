@@ -35,17 +35,24 @@ async function bench(mode, wanted) {
   const rounds = Number(values.rounds)
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error(`--rounds ${values.rounds} is no number of rounds`)
   const lab = new Lab({ rounds, say })
+  const run = about(mode, rounds)
+  const isReference = values.reference === true
+  const save = () => {
+    const results = { run, absent: absentPeers(), contests: lab.contests }
+    writeResults(results, isReference ? RESULTS : BUILD)
+    return results
+  }
   try {
     for (const { name, about, measure } of tasks) {
       say(`${name}: ${about}`)
       await measure(lab)
+      // A run of hours that ends early has not been for nothing.
+      save()
     }
   } finally {
     await lab.discard()
   }
-  const results = { run: about(mode, rounds), absent: absentPeers(), contests: lab.contests }
-  const isReference = values.reference === true
-  writeResults(results, isReference ? RESULTS : BUILD)
+  const results = save()
   if (isReference) rewriteReference()
   print(`${contestTable(lab.contests)}\n\n${report(results)}`)
 }

@@ -1,6 +1,7 @@
 #include "environment.h"
 
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "system_error.h"
@@ -106,6 +107,14 @@ Napi::Value errorValue(Napi::Env env, std::exception_ptr failure) {
     Napi::Object value = Napi::Error::New(env, error.what()).Value();
     value.Set("errno", error.error);
     value.Set("syscall", error.call);
+    return value;
+  } catch (const Napi::Error& error) {
+    return error.Value();
+  } catch (const std::system_error& error) {
+    // A thread that could not be made.
+    Napi::Object value = Napi::Error::New(env, error.what()).Value();
+    value.Set("errno", error.code().value());
+    value.Set("syscall", "clone");
     return value;
   } catch (const std::exception& error) {
     return Napi::Error::New(env, error.what()).Value();

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,7 @@ struct Program {
     event.reset();
     netns.reset();
     descriptors.clear();
+    input = {};
   }
 
  private:
@@ -64,8 +66,8 @@ struct Program {
 struct Ended {
   /** Why it was not started; then there is nothing else. */
   int error = 0;
-  /** Of waitpid(2). */
-  int status = 0;
+  /** Of waitpid(2); none when somebody else in this process has waited for it. */
+  std::optional<int> status;
   Killed killed = Killed::no;
   std::vector<uint8_t> out;
   std::vector<uint8_t> err;
@@ -129,12 +131,21 @@ class Spawn {
 
   /** Returns an errno. The calling thread waits until the program has begun; the memory is shared until then, and not copied. */
   int start(pid_t& pid, Program& program) {
-    const auto arguments = pointers(program.arguments);
-    const auto environment = pointers(program.environment);
-    return posix_spawn(&pid, program.path.c_str(), &actions_, &attributes_, arguments.data(), environment.data());
+    const int error = spawn(pid, program.path, program);
+    if (error != ENOEXEC) return error;
+    // A script that does not say what runs it: as execvp(3) does.
+    const std::string shell = "/bin/sh";
+    program.arguments.front() = program.path;
+    program.arguments.insert(program.arguments.begin(), shell);
+    return spawn(pid, shell, program);
   }
 
  private:
+  int spawn(pid_t& pid, const std::string& path, Program& program) {
+    const auto arguments = pointers(program.arguments);
+    const auto environment = pointers(program.environment);
+    return posix_spawn(&pid, path.c_str(), &actions_, &attributes_, arguments.data(), environment.data());
+  }
   static void need(int error) {
     if (error != 0) throw SystemError("posix_spawn", error);
   }
@@ -178,7 +189,7 @@ class Running {
     pid_t pid;
     ended_.error = spawn.start(pid, program_);
     if (ended_.error != 0) return false;
-    pid_ = group_ = pid;
+    pid_ = pid;
     in_ = std::move(in.write);
     out_ = std::move(out.read);
     err_ = std::move(err.read);
@@ -187,38 +198,56 @@ class Running {
 
   /** Until it has ended and nobody writes to its pipes any more, or until it was killed and has ended. */
   void finish() {
-    const Descriptor process(check(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), "pidfd_open"));
+    // Where there is none, for want of a number or in a sandbox, its end is looked for every few milliseconds.
+    const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    bool hasEnded = false;
     for (;;) {
-      if (ended_.killed == Killed::no && (pid_ >= 0 || isHeard())) kill();
-      if (pid_ < 0 && (ended_.killed != Killed::no || !isHeard())) return;
-      pollfd polled[] = {{pid_ < 0 ? -1 : process.get(), POLLIN, 0},
+      if (ended_.killed == Killed::no && (!hasEnded || isHeard())) kill();
+      if (hasEnded && (ended_.killed != Killed::no || !isHeard())) break;
+      pollfd polled[] = {{hasEnded ? -1 : process.get(), POLLIN, 0},
                          {program_.event.get(), POLLIN, 0},
                          {in_.get(), POLLOUT, 0},
                          {out_.get(), POLLIN, 0},
                          {err_.get(), POLLIN, 0}};
-      if (poll(polled, 5, timeLeft()) < 0 && errno != EINTR) throw SystemError("poll", errno);
+      int timeout = timeLeft();
+      if (!hasEnded && !process.isOpen()) timeout = timeout < 0 ? kLookAgain : std::min(timeout, kLookAgain);
+      if (poll(polled, 5, timeout) < 0 && errno != EINTR) throw SystemError("poll", errno);
       eventfd_t count;
       if (polled[1].revents != 0) eventfd_read(program_.event.get(), &count);
       if (polled[2].revents != 0) write();
+      // Before what it wrote is read: then nothing comes after that.
+      hasEnded = hasEnded || isOver();
       read(out_, ended_.out);
       read(err_, ended_.err);
-      if (polled[0].revents != 0) {
-        check(retryInterrupted([&] { return waitpid(pid_, &ended_.status, 0); }), "waitpid");
-        pid_ = -1;
-      }
     }
+    reap();
   }
 
  private:
+  static constexpr int kLookAgain = 5;
+
   /** Somebody may still write. */
   bool isHeard() const { return out_.isOpen() || err_.isOpen(); }
+
+  /** Whether it has ended. Until it is reaped, its number is nobody else's, and so is that of its group. */
+  bool isOver() const {
+    siginfo_t info{};
+    const int result = retryInterrupted([&] { return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG); });
+    return result != 0 || info.si_pid != 0;
+  }
+
+  void reap() {
+    int status;
+    if (retryInterrupted([&] { return waitpid(pid_, &status, 0); }) == pid_) ended_.status = status;
+    pid_ = -1;
+  }
 
   /** With all that it started, when its time is over. */
   void kill() {
     if (program_.aborted) ended_.killed = Killed::aborted;
     else if (Clock::now() >= program_.deadline) ended_.killed = Killed::timeout;
     else return;
-    ::kill(-group_, SIGKILL);
+    ::kill(-pid_, SIGKILL);
   }
 
   int timeLeft() const {
@@ -239,9 +268,10 @@ class Running {
     in_.reset();
   }
 
-  static void read(Descriptor& from, std::vector<uint8_t>& into) {
+  /** Some of what there is: whether its time is over is to be seen in between. */
+  void read(Descriptor& from, std::vector<uint8_t>& into) {
     constexpr size_t kAtOnce = 64 * 1024;
-    while (from.isOpen()) {
+    for (int times = 0; from.isOpen() && times < 16; ++times) {
       const size_t size = into.size();
       into.resize(size + kAtOnce);
       const ssize_t count = ::read(from.get(), into.data() + size, kAtOnce);
@@ -254,9 +284,8 @@ class Running {
 
   Program& program_;
   Ended& ended_;
-  /** -1 when it has ended. */
+  /** -1 when it was not started, or reaped. */
   pid_t pid_ = -1;
-  pid_t group_ = -1;
   Descriptor in_, out_, err_;
   size_t written_ = 0;
 };
@@ -284,28 +313,36 @@ Napi::Value endedValue(Napi::Env env, const Ended& ended) {
   };
   auto result = Napi::Object::New(env);
   result.Set("errno", ended.error);
-  result.Set("status", WIFEXITED(ended.status) ? Napi::Number::New(env, WEXITSTATUS(ended.status)) : env.Null());
-  result.Set("signal", WIFSIGNALED(ended.status) ? WTERMSIG(ended.status) : 0);
+  const auto& status = ended.status;
+  result.Set("status", status && WIFEXITED(*status) ? Napi::Number::New(env, WEXITSTATUS(*status)) : env.Null());
+  result.Set("signal", status && WIFSIGNALED(*status) ? WTERMSIG(*status) : 0);
   result.Set("killed", ended.killed == Killed::no ? env.Null() : Napi::String::New(env, nameOf(ended.killed)));
   result.Set("stdout", bytes(ended.out));
   result.Set("stderr", bytes(ended.err));
   return result;
 }
 
-std::vector<std::string> texts(const Napi::Value& value, const char* name) {
+/** It would be cut at a NUL. */
+std::string word(const Napi::Value& value, const char* name) {
+  std::string result = text(value, name);
+  if (result.find('\0') != std::string::npos) throw Napi::TypeError::New(value.Env(), std::string(name) + " with a NUL");
+  return result;
+}
+
+std::vector<std::string> words(const Napi::Value& value, const char* name) {
   if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), std::string(name) + " is no array");
   std::vector<std::string> result;
   const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); ++i) result.push_back(text(list.Get(i), name));
+  for (uint32_t i = 0; i < list.Length(); ++i) result.push_back(word(list.Get(i), name));
   return result;
 }
 
 std::shared_ptr<Program> programOf(const Napi::Object& options) {
   auto program = std::make_shared<Program>();
-  program->path = text(options.Get("path"), "path");
-  program->arguments = texts(options.Get("args"), "args");
+  program->path = word(options.Get("path"), "path");
+  program->arguments = words(options.Get("args"), "args");
   program->arguments.insert(program->arguments.begin(), program->path);
-  program->environment = texts(options.Get("env"), "env");
+  program->environment = words(options.Get("env"), "env");
   const Napi::Value input = options.Get("input");
   program->hasInput = !input.IsNull();
   if (program->hasInput) program->input = bytes(input, "input");
@@ -324,27 +361,32 @@ std::shared_ptr<Program> programOf(const Napi::Object& options) {
 Napi::Value startProgram(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsObject()) throw Napi::TypeError::New(env, "program is no object");
-  const auto program = programOf(info[0].As<Napi::Object>());
   const Promised promised(env);
-  const auto body = [program, promised] {
-    try {
-      const auto ended = std::make_shared<Ended>(run(*program));
-      // Its descriptors may be locked files: who learns of the end must be able to let go of the lock.
-      program->close();
-      promised.resolve([ended](Napi::Env env) { return endedValue(env, *ended); });
-    } catch (...) {
-      program->close();
-      promised.reject(std::current_exception());
-    }
-  };
-  try {
-    Environment::of(env).start(body, [program] { program->abort(); });
-  } catch (...) {
-    promised.reject(std::current_exception());
-  }
   auto started = Napi::Object::New(env);
   started.Set("ended", promised.value());
-  started.Set("kill", Napi::Function::New(env, [program](const Napi::CallbackInfo&) { program->abort(); }));
+  std::shared_ptr<Program> program;
+  try {
+    program = programOf(info[0].As<Napi::Object>());
+    const auto body = [program, promised] {
+      try {
+        const auto ended = std::make_shared<Ended>(run(*program));
+        // Its descriptors may be locked files: who learns of the end must be able to let go of the lock.
+        program->close();
+        promised.resolve([ended](Napi::Env env) { return endedValue(env, *ended); });
+      } catch (...) {
+        program->close();
+        promised.reject(std::current_exception());
+      }
+    };
+    Environment::of(env).start(body, [program] { program->abort(); });
+  } catch (...) {
+    // What is wrong with an argument as well: nothing of it may have begun.
+    if (program) program->close();
+    promised.reject(std::current_exception());
+  }
+  started.Set("kill", Napi::Function::New(env, [program](const Napi::CallbackInfo&) {
+    if (program) program->abort();
+  }));
   return started;
 }
 

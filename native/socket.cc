@@ -75,7 +75,7 @@ struct Job {
   const std::shared_ptr<Owner> owner;
   std::atomic<bool> cancelled{false};
 
-  // With the worker's mutex held.
+  // With the worker's mutex held, unless nobody else can know the job any more.
   /** Who waits for the next of it; nobody, while the last part is being read. */
   std::optional<Promised> promised;
   /** How it ended, while nobody waits for that. */
@@ -170,7 +170,11 @@ void Worker::add(std::shared_ptr<Job> job) {
 
 void Worker::more(uint32_t key, const Promised& promised) {
   const std::lock_guard lock(mutex_);
-  const auto isMeant = [key](const auto& job) { return job && job->key == key && !job->promised && !job->cancelled; };
+  const auto isMeant = [key](const auto& job) { return job && job->key == key && !job->promised; };
+  if (closed_ || (isMeant(running_) && running_->cancelled)) {
+    settle(promised, Exchanged{{}, End::cancelled});
+    return;
+  }
   if (isMeant(running_)) {
     running_->promised.emplace(promised);
     wake();

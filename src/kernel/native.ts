@@ -53,7 +53,10 @@ export interface NativeSocket {
     keeps?: readonly NativeKeep[],
     part?: number,
   ): Promise<NativeExchange>
-  /** The next part, or the last. Meanwhile the socket has read on, some way. Rejects when nothing is to be had of that key. */
+  /**
+   * The next part, or the last. Meanwhile the socket has read on, some way. Rejects when nothing is to be had of that key, as
+   * after the end.
+   */
   more(key: number): Promise<NativeExchange>
   /** Ends the exchanges of that key that run or wait, with end 'cancelled'; without a key, all of them. */
   cancel(key?: number): void
@@ -113,7 +116,7 @@ export interface NativeProgram {
 export interface NativeEnd {
   /** When it could not be started: why; nothing else is told then. Else 0. */
   readonly errno: number
-  /** Null when a signal ended it. */
+  /** Null when a signal ended it, or when somebody else in this process has waited for it. */
   readonly status: number | null
   /** By number; 0 when it ended by itself. */
   readonly signal: number
@@ -175,7 +178,7 @@ export interface Native {
   /**
    * Starts a program and waits for its end on a thread of its own: Node's own way copies the tables of this process's memory
    * and waits for the program's beginning, during which nothing else goes on. `kill` ends it early, with `killed` 'aborted'.
-   * Rejects where a system call fails that is not the program's.
+   * Never throws: `ended` rejects for an argument that is wrong, and where a system call fails that is not the program's.
    */
   startProgram(program: NativeProgram): { readonly ended: Promise<NativeEnd>; kill(): void }
 

@@ -41,7 +41,7 @@ export function notStarted(code: string, stderr: string): Ran {
 export async function runTool(path: string, args: readonly string[], options: ToolOptions): Promise<Ran> {
   const { timeoutMs, signal, netnsFd = -1, input, descriptors = [] } = options
   if (signal?.aborted) return { status: null, signal: 'aborted', code: null, stdout: '', stderr: '' }
-  const program = native().startProgram({
+  const { ended, kill } = native().startProgram({
     path,
     args,
     env: environment(),
@@ -50,15 +50,15 @@ export async function runTool(path: string, args: readonly string[], options: To
     descriptors,
     timeoutMs,
   })
-  signal?.addEventListener('abort', program.kill, { once: true })
+  signal?.addEventListener('abort', kill, { once: true })
   try {
-    return ranOf(await program.ended)
+    return ranOf(await ended)
   } catch (error) {
     const { errno, message } = error as NodeJS.ErrnoException
     if (errno === undefined) throw error
     return notStarted(errnoName(errno), message)
   } finally {
-    signal?.removeEventListener('abort', program.kill)
+    signal?.removeEventListener('abort', kill)
   }
 }
 

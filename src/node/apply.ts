@@ -2,7 +2,7 @@
 
 import { deleteConnection } from '../kernel/conntrack/conntrack.js'
 import type { Host } from '../kernel/host.js'
-import { formatBatch, UnwritableCommand } from '../kernel/iptables/restore.js'
+import { formatBatch } from '../kernel/iptables/restore.js'
 import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
@@ -118,8 +118,9 @@ class Applier {
     try {
       return await applyBatch(this.host, first.backend, restoreBatch(first.table, steps), this.options)
     } catch (error) {
-      if (!(error instanceof UnwritableCommand)) throw error
-      return { ok: false, kind: 'other', status: null, message: error.message, line: null }
+      // Whatever it is, something may have been removed before it: the rest goes on.
+      const message = error instanceof Error ? error.message : String(error)
+      return { ok: false, kind: 'other', status: null, message, line: null }
     }
   }
 

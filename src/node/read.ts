@@ -99,6 +99,6 @@ export function readError(read: string, error: NetlinkError): ReadError {
   return new ReadError({ read, code, reason, hint, cause: error })
 }
 
-function aborted(read: string): ReadError {
+export function aborted(read: string): ReadError {
   return new ReadError({ read, code: 'ABORTED', reason: 'cancelled' })
 }

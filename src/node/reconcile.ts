@@ -1,12 +1,13 @@
 /** The whole pass: read, decide, read again, remove, report. */
 import type { Host } from '../kernel/host.js'
-import { inTurns } from '../kernel/turns.js'
+import { atOnce, inTurns, type Work } from '../kernel/turns.js'
 import { applyPlan, foresee } from './apply.js'
 import { type Conclusion, conclusionOf, settled } from './conclude.js'
 import { ReadError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Plan, Step, StepResult } from './plan.js'
+import { aborted } from './read.js'
 import { Reconciled } from './reconciled.js'
 import { type Recorder, undoScript } from './record.js'
 import { planWithoutSubnet, recoverSubnet } from './subnet-recovery.js'
@@ -92,18 +93,33 @@ export async function decide(
   options: Pick<ReconcileOptions, 'signal' | 'log'>,
 ): Promise<Decision> {
   const first = await readNode(host, net, options)
-  const decision = await planFrom(first, before)
+  const decision = await decideInTurns(first, before, options.signal)
   if (decision.conclusion === null || decision.plan.steps.length === 0) return decision
   options.log?.debug({ steps: decision.plan.steps.length }, 'leftovers found: reading liveness again')
-  return planFrom(await confirmNode(host, first, decision.conclusion.departed, options), before)
+  const { departed } = decision.conclusion
+  const confirmed = await confirmNode(host, first, departed, options)
+  const since = performance.now()
+  const last = await decideInTurns(confirmed, before, options.signal)
+  if (performance.now() - since < FRESH_MS) return last
+  // Others had long turns, and somebody may have come to life: once more, and none in between.
+  return atOnce(planFrom(await confirmNode(host, first, departed, options), before))
 }
 
-async function planFrom(view: NodeView, before: Conclusion | null): Promise<Decision> {
+/** Milliseconds for which liveness that was read may be acted on. */
+const FRESH_MS = 50
+
+async function decideInTurns(view: NodeView, before: Conclusion | null, signal?: AbortSignal): Promise<Decision> {
+  const decision = await inTurns(planFrom(view, before))
+  if (signal?.aborted) throw aborted('deciding')
+  return decision
+}
+
+function* planFrom(view: NodeView, before: Conclusion | null): Work<Decision> {
   const subnet = recoverSubnet(view)
   if (subnet === null) return { view, plan: planWithoutSubnet(view), conclusion: null }
-  const now = await inTurns(conclusionOf(view, subnet))
+  const now = yield* conclusionOf(view, subnet)
   const conclusion = before === null ? now : settled(now, before)
-  return { view, plan: await inTurns(planOf(view, conclusion)), conclusion }
+  return { view, plan: yield* planOf(view, conclusion), conclusion }
 }
 
 /** Applies the plan; when a table changed under it, reads and plans what is left of it again. */

@@ -68,7 +68,7 @@ export async function linkNamed(writer: Writer, name: string, host = writer.host
 async function assertProhibits(writer: Writer, view: NodeView, subnet: Subnet, bridge: string): Promise<void> {
   for (const prohibit of bridgeProhibits(bridge, subnet)) {
     const [, lasting = 0] = prohibit.priorities
-    const there = view.rules.filter((rule) => isOneOf(rule, prohibit, view, subnet))
+    const there = view.rules.filter((rule) => isProhibit(rule, prohibit, view, subnet))
     const [keep] = there.filter(({ priority }) => priority === lasting)
     if (keep === undefined) await addProhibit(writer, prohibit, lasting)
     await deleteRules(
@@ -79,7 +79,7 @@ async function assertProhibits(writer: Writer, view: NodeView, subnet: Subnet, b
   }
 }
 
-function isOneOf(rule: Rule, prohibit: Prohibit, view: NodeView, subnet: Subnet): boolean {
+function isProhibit(rule: Rule, prohibit: Prohibit, view: NodeView, subnet: Subnet): boolean {
   if (rule.iif !== prohibit.iif || !prohibit.priorities.includes(rule.priority)) return false
   return 'mine' in ownBridgeProhibit(rule, view.net, subnet)
 }

@@ -2,6 +2,7 @@
  * Somebody changes the node between two calls of a pass: really, with plain tools, at the worst moment. Whatever came to life
  * is left alone, whole.
  */
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import type { Reconciled, ReconcileOptions } from '../../src/index.js'
@@ -135,6 +136,33 @@ test('the same, with the confirming read: a veth is enslaved right before it', (
     expect(swept).toMatchObject({ complete: true, bridges: [], addresses: [], steps: [] })
     expect(swept.notices).toContainEqual(expect.objectContaining({ object: 'address 10.128.3.9' }))
     expect((await scene.node.dump()).filter((line) => line.includes(GLOBEX)).length).toBeGreaterThan(10)
+  }))
+
+test('one that comes to life while a busy process decides: it is seen, and left alone', () =>
+  stopped(async ({ node, host }) => {
+    let exchanges = 0
+    const counted = (last: () => void, nth: number): Host => ({
+      ...delegate(host),
+      async exchange(requests, options) {
+        const answer = await host.exchange(requests, options)
+        if (++exchanges === nth) last()
+        return answer
+      },
+    })
+    await pass(
+      counted(() => {}, -1),
+      { dryRun: true },
+    )
+    const reads = exchanges
+
+    // Behind the last read, and before the first turn of deciding on it.
+    const wire = `ip link add veth9 type veth peer name vethc9; ip link set veth9 master ${GLOBEX}; sleep 0.2`
+    const inNode = ['-t', String(node.pid), '--net', '--mount', '--', 'bash', '-ec', wire]
+    exchanges = 0
+    const swept = await pass(counted(() => setImmediate(() => execFileSync('nsenter', inNode)), reads))
+    expect(exchanges).toBeGreaterThan(reads)
+    expect(swept).toMatchObject({ complete: true, bridges: [], addresses: [], steps: [] })
+    expect(swept.notices).toContainEqual(expect.objectContaining({ object: 'address 10.128.3.9' }))
   }))
 
 test('one that went in between was alive in the first reading: it waits for the next pass', () =>

@@ -168,7 +168,7 @@ test('files that cannot be read have the codes of Node', async () => {
   await expect(own.readFile('/proc')).rejects.toMatchObject({ code: 'EISDIR' })
 })
 
-// Tools, the same in both: nsenter(1) is not seen.
+// Tools, the same in both.
 
 const hosts = [
   ['its own namespace', () => own],

@@ -15,7 +15,9 @@ import { type NativeEnd, type NativeProgram, native } from '../../src/kernel/nat
 import { ip, loadAddon, openDescriptors, threads } from './support.js'
 
 const ENOENT = 2
+const EBADF = 9
 const EACCES = 13
+const EMFILE = 24
 const SIGKILL = 9
 
 let folder: string
@@ -72,8 +74,9 @@ test('descriptors get their numbers, whatever they are here, and no other is pas
   for (const fd of files) closeSync(fd)
 })
 
-test('a descriptor that is not open is refused, before anything runs', () => {
-  expect(() => shell(`touch ${folder}/ran`, { descriptors: [100_000] })).toThrow('fcntl')
+test('a descriptor that is not open is refused, before anything runs', async () => {
+  const { ended } = shell(`touch ${folder}/ran`, { descriptors: [100_000] })
+  await expect(ended).rejects.toMatchObject({ errno: EBADF, syscall: 'fcntl F_DUPFD_CLOEXEC' })
   expect(spawnSync('ls', [folder], { encoding: 'utf8' }).stdout).not.toContain('ran')
 })
 
@@ -113,6 +116,41 @@ test('why it could not be started', async () => {
   writeFileSync(join(folder, 'text'), 'no program', { mode: 0o644 })
   expect(await start(join(folder, 'absent'), []).ended).toMatchObject({ errno: ENOENT })
   expect(await start(join(folder, 'text'), []).ended).toMatchObject({ errno: EACCES })
+})
+
+test('a script that does not say what runs it is run by the shell', async () => {
+  writeFileSync(join(folder, 'script'), 'echo "$0 $*"\n', { mode: 0o755 })
+  const path = join(folder, 'script')
+  expect(out(await start(path, ['a', 'b c']).ended)).toBe(`${path} a b c\n`)
+})
+
+test.each(['path', 'args', 'env'])('a NUL in %s is refused: it would be cut there', async (where) => {
+  const wrong = where === 'path' ? '/bin/true\0' : ['a\0b']
+  await expect(start('/bin/echo', [], { [where]: wrong }).ended).rejects.toThrow('with a NUL')
+})
+
+test('without any descriptor left, it says so, and the next one runs', () => {
+  const program = { path: '/bin/true', args: [], env: [], input: null, netnsFd: -1, descriptors: [], timeoutMs: 60_000 }
+  const script = `${loadAddon}(async () => {
+    const { openSync, closeSync } = require('fs')
+    const run = () => native.startProgram(${JSON.stringify(program)}).ended
+    for (let free = 0; free < 12; free++) {
+      const held = []
+      try { for (;;) held.push(openSync('/dev/null')) } catch {}
+      for (const fd of held.splice(0, free)) closeSync(fd)
+      const said = await run().then(({ errno, status }) => errno || status, (error) => error.errno)
+      for (const fd of held) closeSync(fd)
+      if (said !== ${EMFILE} && (said !== 0 || free < 7)) throw new Error(free + ' left: ' + said)
+      if ((await run()).status !== 0) throw new Error('not run after ' + free)
+    }
+    console.log(require('fs').readdirSync('/proc/self/fd').length < 60)
+  })()`
+  const ran = spawnSync('sh', ['-c', 'ulimit -n 64; exec "$0" -e "$1"', process.execPath, script], { encoding: 'utf8' })
+  expect({ status: ran.status, stdout: ran.stdout, stderr: ran.stderr }).toEqual({
+    status: 0,
+    stdout: 'true\n',
+    stderr: '',
+  })
 })
 
 test('in time, or killed with all that it started; what it wrote till then is kept', async () => {
@@ -219,15 +257,18 @@ test('the event loop goes on meanwhile', async () => {
   clearInterval(turn)
 })
 
+test('what is no program at all', () => {
+  expect(() => native().startProgram(null as never)).toThrow(TypeError)
+})
+
 test.each([
-  ['no object', null, TypeError],
   ['a path that is no text', { path: 1 }, TypeError],
   ['words that are no list', { args: 'x' }, TypeError],
   ['a word that is no text', { args: [1] }, TypeError],
   ['input that is no Buffer', { input: 'text' }, TypeError],
   ['a time that is negative', { timeoutMs: -1 }, RangeError],
   ['a descriptor that is none', { descriptors: [-1] }, RangeError],
-])('%s', (_what, wrong, kind) => {
+])('%s', async (_what, wrong, kind) => {
   const program = { path: '/bin/true', args: [], env: [], input: null, netnsFd: -1, descriptors: [], timeoutMs: 1 }
-  expect(() => native().startProgram((wrong && { ...program, ...wrong }) as never)).toThrow(kind)
+  await expect(native().startProgram({ ...program, ...wrong } as never).ended).rejects.toThrow(kind)
 })

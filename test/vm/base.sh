@@ -4,7 +4,7 @@ set -eu -o pipefail
 node=$1 image=$2 suite=bookworm
 packages=(
   conntrack iproute2 iptables iputils-arping iputils-ping kmod libstdc++6 mount netcat-openbsd nftables procps
-  python3-minimal strace tcpdump
+  python3 strace tcpdump
 )
 
 say() { echo "vm.sh: $*" >&2; }

@@ -67,8 +67,7 @@ export type Written = { readonly words: readonly string[]; readonly text?: strin
 
 /**
  * Rules to be recognised, however they are written. One that stands there word by word is found without being taken apart, which
- * takes a hundred times as long; and one that lacks a name that is part of each of them is none of them. None of these rules has
- * a word with a space in it.
+ * takes a hundred times as long; and one that lacks a name that is part of each of them is none of them.
  */
 export class KnownRules {
   readonly #texts: ReadonlySet<string>
