@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,59 @@ namespace {
 
 enum class Killed { no, timeout, aborted };
 
+Napi::Value bufferOf(Napi::Env env, const std::vector<uint8_t>& bytes) {
+  return Napi::Buffer<uint8_t>::Copy(env, bytes.data(), bytes.size());
+}
+
+/** What a program has written, for whoever takes it while it goes on. */
+class Output {
+ public:
+  /** Keeps it: the next part, and nothing when there is no more. JavaScript's thread. */
+  void next(const Promised& promised) {
+    const std::lock_guard lock(mutex_);
+    if (waiting_) {
+      promised.reject(std::make_exception_ptr(std::logic_error("the part before has not come yet")));
+      return;
+    }
+    waiting_.emplace(promised);
+    give();
+  }
+
+  /** Takes these, which are none afterwards. Any thread, as the one below. */
+  void add(std::vector<uint8_t>& bytes) {
+    const std::lock_guard lock(mutex_);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    bytes.clear();
+    give();
+  }
+
+  /** There is no more. */
+  void end() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    give();
+  }
+
+ private:
+  // Some hundred rules of iptables: a fraction of a millisecond to read.
+  static constexpr size_t kPart = 32 * 1024;
+
+  /** With the mutex held. */
+  void give() {
+    if (!waiting_ || (!over_ && bytes_.size() < kPart)) return;
+    const auto end = bytes_.begin() + static_cast<ptrdiff_t>(std::min(bytes_.size(), kPart));
+    const auto part = std::make_shared<std::vector<uint8_t>>(bytes_.begin(), end);
+    bytes_.erase(bytes_.begin(), end);
+    waiting_->resolve([part](Napi::Env env) { return bufferOf(env, *part); });
+    waiting_.reset();
+  }
+
+  std::mutex mutex_;
+  std::vector<uint8_t> bytes_;
+  bool over_ = false;
+  std::optional<Promised> waiting_;
+};
+
 /** What is to be run, and what ends it early. */
 struct Program {
   std::string path;
@@ -41,6 +95,9 @@ struct Program {
   /** The program's numbers 3 and so on. */
   std::vector<Descriptor> descriptors;
   Clock::time_point deadline;
+  /** Its output is taken in parts. */
+  bool inParts = false;
+  Output output;
   Descriptor event{check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")};
   std::atomic<bool> aborted{false};
 
@@ -57,6 +114,7 @@ struct Program {
     netns.reset();
     descriptors.clear();
     input = {};
+    output.end();
   }
 
  private:
@@ -218,6 +276,7 @@ class Running {
       // Before what it wrote is read: then nothing comes after that.
       hasEnded = hasEnded || isOver();
       read(out_, ended_.out);
+      if (program_.inParts) program_.output.add(ended_.out);
       read(err_, ended_.err);
     }
     reap();
@@ -308,17 +367,14 @@ const char* nameOf(Killed killed) {
 }
 
 Napi::Value endedValue(Napi::Env env, const Ended& ended) {
-  const auto bytes = [&](const std::vector<uint8_t>& bytes) {
-    return Napi::Buffer<uint8_t>::Copy(env, bytes.data(), bytes.size());
-  };
   auto result = Napi::Object::New(env);
   result.Set("errno", ended.error);
   const auto& status = ended.status;
   result.Set("status", status && WIFEXITED(*status) ? Napi::Number::New(env, WEXITSTATUS(*status)) : env.Null());
   result.Set("signal", status && WIFSIGNALED(*status) ? WTERMSIG(*status) : 0);
   result.Set("killed", ended.killed == Killed::no ? env.Null() : Napi::String::New(env, nameOf(ended.killed)));
-  result.Set("stdout", bytes(ended.out));
-  result.Set("stderr", bytes(ended.err));
+  result.Set("stdout", bufferOf(env, ended.out));
+  result.Set("stderr", bufferOf(env, ended.err));
   return result;
 }
 
@@ -352,6 +408,9 @@ std::shared_ptr<Program> programOf(const Napi::Object& options) {
   const auto list = descriptors.As<Napi::Array>();
   for (uint32_t i = 0; i < list.Length(); ++i)
     program->descriptors.push_back(duplicate(static_cast<int>(integer(list.Get(i), "descriptor", 0, INT32_MAX))));
+  const Napi::Value inParts = options.Get("inParts");
+  if (!inParts.IsBoolean()) throw Napi::TypeError::New(options.Env(), "inParts is no boolean");
+  program->inParts = inParts.As<Napi::Boolean>();
   program->deadline = deadlineAfter(options.Get("timeoutMs"));
   return program;
 }
@@ -384,6 +443,13 @@ Napi::Value startProgram(const Napi::CallbackInfo& info) {
     if (program) program->close();
     promised.reject(std::current_exception());
   }
+  started.Set("next", Napi::Function::New(env, [program](const Napi::CallbackInfo& info) {
+    const Promised promised(info.Env());
+    // Nothing was started.
+    if (!program) promised.resolve([](Napi::Env env) { return bufferOf(env, {}); });
+    else program->output.next(promised);
+    return promised.value();
+  }));
   started.Set("kill", Napi::Function::New(env, [program](const Napi::CallbackInfo&) {
     if (program) program->abort();
   }));

@@ -42,6 +42,12 @@ export type KeepOf = Keep & { readonly request: number }
 /** The ports of one bridge, by index; or, with `code`, why they are not known: the errno's name. */
 export type BridgePorts = { readonly indexes: readonly number[] } | { readonly code: string }
 
+export interface RunOptions extends CallOptions {
+  readonly input?: string | undefined
+  /** Gets what the tool prints in parts, as they come; `stdout` is the rest. A host may as well return everything. */
+  readonly take?: ((part: string) => void) | undefined
+}
+
 /** How a process ended. Never an exception: a tool that is not there has `code` 'ENOENT'. */
 export interface Ran {
   /** Exit status; null when it did not exit by itself or could not be started. */
@@ -76,7 +82,7 @@ export interface Host {
    */
   bridgePorts(names: readonly string[]): Promise<readonly BridgePorts[]>
   /** Runs a tool in the host's network namespace. The name is looked up in PATH, and nowhere else. */
-  run(command: string, args: readonly string[], options?: CallOptions & { readonly input?: string }): Promise<Ran>
+  run(command: string, args: readonly string[], options?: RunOptions): Promise<Ran>
   /** Reads a file as seen from the network namespace (/proc/thread-self/net/…). Rejects with Node's own error codes. */
   readFile(path: string): Promise<string>
   /**

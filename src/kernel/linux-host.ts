@@ -1,12 +1,22 @@
 /** The machine itself, as a Host: netlink through the addon, tools as processes. */
 import { fstatSync, readFileSync } from 'node:fs'
-import type { BridgePorts, CallOptions, ExchangeOptions, Host, NamespaceId, OpenNamespace, Ran } from './host.js'
+import type {
+  BridgePorts,
+  CallOptions,
+  ExchangeOptions,
+  Host,
+  NamespaceId,
+  OpenNamespace,
+  Ran,
+  RunOptions,
+} from './host.js'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from './linux.js'
 import { type NativeExchange, type NativeSocket, native } from './native.js'
 import { ask } from './netlink/ask.js'
 import { errnoName, NetlinkError } from './netlink/errors.js'
 import { namespaceId } from './rtnetlink/namespace-id.js'
 import { findTool, notStarted, runTool } from './tool.js'
+import { Turns } from './turns.js'
 
 const DEFAULT_TIMEOUT_MS = 30_000
 
@@ -82,10 +92,12 @@ class LinuxHost implements Host {
     const cancel = (): void => socket.cancel(key)
     signal?.addEventListener('abort', cancel, { once: true })
     let isOver = false
+    const turns = new Turns()
     try {
       let exchanged = await socket.exchange(requests, timeoutMs, key, keep, take === undefined ? 0 : PART)
       while (exchanged.end === 'more') {
-        take?.(exchanged.bytes)
+        const { bytes } = exchanged
+        await turns.take(() => take?.(bytes))
         if (signal?.aborted) throw aborted(signal)
         exchanged = await socket.more(key)
       }
@@ -104,17 +116,13 @@ class LinuxHost implements Host {
     return found.map(({ indexes, errno }) => (errno === 0 ? { indexes } : { code: errnoName(errno) }))
   }
 
-  async run(
-    command: string,
-    args: readonly string[],
-    options: CallOptions & { readonly input?: string } = {},
-  ): Promise<Ran> {
-    const { timeoutMs = this.timeoutMs, signal, input } = options
+  async run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const { timeoutMs = this.timeoutMs, signal, input, take } = options
     this.#assertOpen()
     const path = findTool(command)
     if (path === undefined) return notStarted('ENOENT', `${command}: no program of that name`)
     const descriptors = this.#lent === null ? [] : [this.#lent]
-    return runTool(path, args, { timeoutMs, signal, input, descriptors, netnsFd: this.#entered })
+    return runTool(path, args, { timeoutMs, signal, input, take, descriptors, netnsFd: this.#entered })
   }
 
   async readFile(path: string): Promise<string> {

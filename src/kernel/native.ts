@@ -111,6 +111,17 @@ export interface NativeProgram {
   readonly descriptors: readonly number[]
   /** Then it is killed (SIGKILL) with all that it started. */
   readonly timeoutMs: number
+  /** What it prints is for `next`. */
+  readonly inParts: boolean
+}
+
+export interface NativeProgramRun {
+  /** Rejects for an argument that is wrong, and where a system call fails that is not the program's. */
+  readonly ended: Promise<NativeEnd>
+  /** The next of what it prints, some ten KiB at most, while it goes on; nothing when there is no more. One at a time. */
+  next(): Promise<Buffer>
+  /** Ends it early, with `killed` 'aborted'. */
+  kill(): void
 }
 
 export interface NativeEnd {
@@ -177,10 +188,9 @@ export interface Native {
 
   /**
    * Starts a program and waits for its end on a thread of its own: Node's own way copies the tables of this process's memory
-   * and waits for the program's beginning, during which nothing else goes on. `kill` ends it early, with `killed` 'aborted'.
-   * Never throws: `ended` rejects for an argument that is wrong, and where a system call fails that is not the program's.
+   * and waits for the program's beginning, during which nothing else goes on. Never throws.
    */
-  startProgram(program: NativeProgram): { readonly ended: Promise<NativeEnd>; kill(): void }
+  startProgram(program: NativeProgram): NativeProgramRun
 
   /**
    * The indexes of the ports of each bridge of these names, as the bridge lists them. `errno`, 0 when it answered: ENODEV when

@@ -2,9 +2,11 @@
 import { accessSync, constants as files, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { StringDecoder } from 'node:string_decoder'
 import type { Ran } from './host.js'
 import { type NativeEnd, native } from './native.js'
 import { errnoName } from './netlink/errors.js'
+import { Turns } from './turns.js'
 
 /** Where tools are, when there is no PATH at all. */
 const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -15,6 +17,8 @@ export interface ToolOptions {
   /** A descriptor of the network namespace that it runs in; the caller's own when left out. */
   readonly netnsFd?: number
   readonly input?: string | undefined
+  /** Gets what it prints in parts, as they come; `stdout` is the rest. */
+  readonly take?: ((part: string) => void) | undefined
   /** Those that the tool gets as its number 3 and so on. */
   readonly descriptors?: readonly number[]
 }
@@ -39,9 +43,9 @@ export function notStarted(code: string, stderr: string): Ran {
  * (SIGKILL), with all that it started, when it takes too long or is aborted; what it wrote till then is kept.
  */
 export async function runTool(path: string, args: readonly string[], options: ToolOptions): Promise<Ran> {
-  const { timeoutMs, signal, netnsFd = -1, input, descriptors = [] } = options
+  const { timeoutMs, signal, netnsFd = -1, input, take, descriptors = [] } = options
   if (signal?.aborted) return { status: null, signal: 'aborted', code: null, stdout: '', stderr: '' }
-  const { ended, kill } = native().startProgram({
+  const { ended, kill, next } = native().startProgram({
     path,
     args,
     env: environment(),
@@ -49,17 +53,30 @@ export async function runTool(path: string, args: readonly string[], options: To
     netnsFd,
     descriptors,
     timeoutMs,
+    inParts: take !== undefined,
   })
   signal?.addEventListener('abort', kill, { once: true })
   try {
-    return ranOf(await ended)
+    const [end] = await Promise.all([ended, take === undefined ? null : takeParts(next, take)])
+    return ranOf(end)
   } catch (error) {
+    kill()
     const { errno, message } = error as NodeJS.ErrnoException
     if (errno === undefined) throw error
     return notStarted(errnoName(errno), message)
   } finally {
     signal?.removeEventListener('abort', kill)
   }
+}
+
+async function takeParts(next: () => Promise<Buffer>, take: (part: string) => void): Promise<void> {
+  const decoder = new StringDecoder()
+  const turns = new Turns()
+  for (let part = await next(); part.length > 0; part = await next()) {
+    const text = decoder.write(part)
+    await turns.take(() => take(text))
+  }
+  take(decoder.end())
 }
 
 function environment(): string[] {

@@ -7,6 +7,20 @@ export type Work<T> = Generator<void, T, void>
 /** Milliseconds until others have a turn. */
 const TURN_MS = 1
 
+/** For work that comes in parts. They may follow each other without the event loop having a look at anything else. */
+export class Turns {
+  #worked = 0
+
+  async take(part: () => void): Promise<void> {
+    const began = performance.now()
+    part()
+    this.#worked += performance.now() - began
+    if (this.#worked < TURN_MS) return
+    await setImmediate()
+    this.#worked = 0
+  }
+}
+
 export async function inTurns<T>(work: Work<T>): Promise<T> {
   await setImmediate()
   for (let began = performance.now(); ; ) {

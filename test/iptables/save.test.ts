@@ -1,5 +1,8 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MalformedSave, parseSave } from '../../src/kernel/iptables/save.js'
+import { MalformedSave, SaveReader } from '../../src/kernel/iptables/save.js'
+import { quoteWord, splitWords } from '../../src/kernel/iptables/words.js'
+import { parseSave } from '../support/save.js'
 
 // Printed by iptables-nft-save 1.8.9 on 6.18, with a comment that tries hard to look like more lines.
 const PRINTED = `# Table \`mangle' contains incompatible base-chains, use 'nft' tool to list them.
@@ -34,16 +37,17 @@ test('tables, chains and rules, in the order printed', () => {
     ['INPUT', 'ACCEPT'],
     ['c1', null],
   ])
-  expect(tables.get('filter')?.chains.get('INPUT')).toEqual({ name: 'INPUT', policy: 'DROP', rules: [] })
-  expect(chains?.get('c1')?.rules.map(({ words, line }) => [words, line])).toEqual([[[], 12]])
+  const input = tables.get('filter')?.chains.get('INPUT')
+  expect([input?.name, input?.policy, input?.rules]).toEqual(['INPUT', 'DROP', []])
+  expect(chains?.get('c1')?.rules.map(({ words }) => words)).toEqual([[]])
 })
 
-test('a comment with line breaks is one rule, and the lines behind it keep their numbers', () => {
+test('a comment with line breaks is one rule', () => {
   const rules = parseSave(PRINTED).tables.get('mangle')?.chains.get('PREROUTING')?.rules ?? []
-  expect(rules.map(({ chain, words, line }) => [chain, line, words])).toEqual([
-    ['PREROUTING', 7, ['-s', '10.1.1.1/32', '-j', 'c1']],
-    ['PREROUTING', 8, ['-m', 'comment', '--comment', 'x\n-A PREROUTING -s 1.2.3.4/32 -j DROP\nCOMMIT', '-j', 'ACCEPT']],
-    ['PREROUTING', 11, ['-s', '10.1.1.1/32', '-m', 'comment', '--comment', 'x', '-j', 'c1']],
+  expect(rules.map(({ chain, words }) => [chain, words])).toEqual([
+    ['PREROUTING', ['-s', '10.1.1.1/32', '-j', 'c1']],
+    ['PREROUTING', ['-m', 'comment', '--comment', 'x\n-A PREROUTING -s 1.2.3.4/32 -j DROP\nCOMMIT', '-j', 'ACCEPT']],
+    ['PREROUTING', ['-s', '10.1.1.1/32', '-m', 'comment', '--comment', 'x', '-j', 'c1']],
   ])
 })
 
@@ -80,8 +84,76 @@ test.each([
   ['another command', '*raw\n:A - [0:0]\n-D A -j DROP\nCOMMIT\n', 3],
   ['a chain without a policy', '*raw\n:A\nCOMMIT\n', 2],
   ['words of somebody else', 'Segmentation fault\n', 1],
+  [
+    'words of somebody else behind a comment with line breaks',
+    '*raw\n:A - [0:0]\n-A A --comment "a\nb\n" -j X\n-A A\n?',
+    7,
+  ],
   ['a quote that is not closed', '*raw\n:A - [0:0]\n-A A -m comment --comment "\nCOMMIT\n', 3],
 ])('%s', (_, text, line) => {
   expect(() => parseSave(text)).toThrow(expect.objectContaining({ name: 'MalformedSave', line }))
   expect(() => parseSave(text)).toThrow(MalformedSave)
+})
+
+/** What came of it, words and all. */
+function taken(text: string, parts: readonly string[]) {
+  const reader = new SaveReader()
+  for (const part of parts) reader.take(part)
+  try {
+    const { tables, incompatible } = reader.end()
+    const chains = [...tables].flatMap(([table, { chains }]) =>
+      [...chains.values()].map((chain) => [table, chain] as const),
+    )
+    const rules = chains.flatMap(([, chain]) => chain.rules)
+    return {
+      text,
+      incompatible,
+      chains: chains.map(([table, { name, policy }]) => [table, name, policy]),
+      rules: rules.map(({ chain, words }) => [chain, words]),
+    }
+  } catch (error) {
+    if (!(error instanceof MalformedSave)) throw error
+    return { text, message: error.message }
+  }
+}
+
+// Some of these are right and some are not; a cut in any place of them must come to the same.
+test.each([
+  PRINTED,
+  '*raw\n:a - [0:0]\n-A a -m comment --comment "é \\" \\\\" -j DROP\n-A a\nCOMMIT\n',
+  '*raw\n:a"b - [0:0]\n-A a"b -i x"y -j "z z" -j #q',
+  '*raw\n:A - [0:0]\n-A A -m comment --comment "\nCOMMIT\n',
+  '*raw\n:A - [0:0]\n-A A -i "z -j a"b\nCOMMIT\n',
+  '*raw\n:A - [0:0]\n-A  -j DROP\nCOMMIT\n',
+  '*raw\n:A - [0:0]\n-A B "\n" -j DROP\nCOMMIT\nSegmentation fault',
+])('what comes in parts is read as what comes at once: %j', (text) => {
+  const whole = taken(text, [text])
+  for (let at = 0; at <= text.length; at++) expect(taken(text, [text.slice(0, at), text.slice(at)])).toEqual(whole)
+  expect(taken(text, [...text])).toEqual(whole)
+  expect(taken(text, [text, '', ''])).toEqual(whole)
+})
+
+test('words that nobody asks for are read as far as their end, and by the rules of those that are', () => {
+  const word = fc.oneof(
+    fc.string({ unit: fc.constantFrom('"', '\\', "'", ' ', '\n', '\t', 'a') }).map(quoteWord),
+    fc.string({ unit: fc.constantFrom('"', '\\', 'a', '-'), minLength: 1 }),
+  )
+  fc.assert(
+    fc.property(fc.array(word, { minLength: 1 }), fc.array(fc.nat(200)), (words, cuts) => {
+      const line = words.join(' ')
+      const text = `*raw\n:A - [0:0]\n-A A ${line}\nCOMMIT\n`
+      const at = [0, ...cuts.map((cut) => Math.min(cut, text.length)).sort((a, b) => a - b), text.length]
+      const parts = at.slice(1).map((end, i) => text.slice(at[i], end))
+      let expected: readonly string[] | null
+      try {
+        expected = splitWords(line)
+      } catch {
+        expected = null
+      }
+      const read = taken(text, parts)
+      if (expected === null) expect(read).toHaveProperty('message')
+      else expect(read.rules).toEqual([['A', expected]])
+    }),
+    { numRuns: 2000 },
+  )
 })

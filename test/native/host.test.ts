@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -215,6 +215,25 @@ test.each(hosts)('in %s: much output comes whole', async (_, host) => {
 
 test.each(hosts)('in %s: messages are in English', async (_, host) => {
   expect((await host().run('sh', ['-c', 'echo "$LC_ALL"'])).stdout).toBe('C\n')
+})
+
+test('a tool that prints much is heard while it goes on, in whole characters', async () => {
+  const parts: string[] = []
+  const script =
+    'i=0; while [ $i -lt 3 ]; do head -c 50001 /dev/zero | tr "\\0" x; printf é; i=$((i+1)); done; echo bad >&2; exit 5'
+  const ran = await own.run('sh', ['-c', script], { take: (part) => parts.push(part) })
+  expect(ran).toEqual({ status: 5, signal: null, code: null, stdout: '', stderr: 'bad\n' })
+  expect(parts.join('')).toBe(`${'x'.repeat(50001)}é`.repeat(3))
+  expect(parts.length).toBeGreaterThan(3)
+})
+
+test('a tool whose output somebody fails over is ended', async () => {
+  const fail = () => {
+    throw new Error('not what was expected')
+  }
+  const running = own.run('sh', ['-c', 'seq 20000; sleep 6108'], { take: fail })
+  await expect(running).rejects.toThrow('not what was expected')
+  await expect.poll(() => spawnSync('pgrep', ['-f', '^sleep 6108$']).status).toBe(1)
 })
 
 test('a call that is aborted before it begins starts nothing', async () => {

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type NativeEnd, type NativeProgram, native } from '../../src/kernel/native.js'
+import { type NativeEnd, type NativeProgram, type NativeProgramRun, native } from '../../src/kernel/native.js'
 import { ip, loadAddon, openDescriptors, threads } from './support.js'
 
 const ENOENT = 2
@@ -30,10 +30,17 @@ afterAll(() => {
   ip('netns', 'del', 'program-test')
 })
 
+const COMMON = {
+  env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'],
+  input: null,
+  netnsFd: -1,
+  descriptors: [],
+  timeoutMs: 60_000,
+  inParts: false,
+}
+
 function start(path: string, args: readonly string[], options: Partial<NativeProgram> = {}) {
-  const env = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin']
-  const common = { path, args, env, input: null, netnsFd: -1, descriptors: [], timeoutMs: 60_000 }
-  return native().startProgram({ ...common, ...options })
+  return native().startProgram({ ...COMMON, path, args, ...options })
 }
 const shell = (script: string, options?: Partial<NativeProgram>) => start('/bin/sh', ['-c', script], options)
 const out = ({ stdout }: NativeEnd) => stdout.toString()
@@ -130,7 +137,7 @@ test.each(['path', 'args', 'env'])('a NUL in %s is refused: it would be cut ther
 })
 
 test('without any descriptor left, it says so, and the next one runs', () => {
-  const program = { path: '/bin/true', args: [], env: [], input: null, netnsFd: -1, descriptors: [], timeoutMs: 60_000 }
+  const program = { ...COMMON, path: '/bin/true', args: [], env: [] }
   const script = `${loadAddon}(async () => {
     const { openSync, closeSync } = require('fs')
     const run = () => native.startProgram(${JSON.stringify(program)}).ended
@@ -217,15 +224,7 @@ test('many at the same time; neither descriptors, threads nor dead children are 
 })
 
 test('a worker that is terminated takes its programs along', async () => {
-  const program = {
-    path: '/bin/sleep',
-    args: ['6105'],
-    env: [],
-    input: null,
-    netnsFd: -1,
-    descriptors: [],
-    timeoutMs: 60_000,
-  }
+  const program = { ...COMMON, path: '/bin/sleep', args: ['6105'], env: [] }
   const worker = new Worker(`${loadAddon}native.startProgram(${JSON.stringify(program)})`, { eval: true })
   await expect.poll(() => runs('6105')).toBe(true)
   await worker.terminate()
@@ -233,18 +232,60 @@ test('a worker that is terminated takes its programs along', async () => {
 })
 
 test('a process that exits does not wait for its program', () => {
-  const program = {
-    path: '/bin/sleep',
-    args: ['6106'],
-    env: [],
-    input: null,
-    netnsFd: -1,
-    descriptors: [],
-    timeoutMs: 60_000,
-  }
+  const program = { ...COMMON, path: '/bin/sleep', args: ['6106'], env: [] }
   const script = `${loadAddon}native.startProgram(${JSON.stringify(program)}); setTimeout(() => process.exit(3), 50)`
   const { status, stderr } = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', timeout: 20_000 })
   expect({ status, stderr }).toEqual({ status: 3, stderr: '' })
+})
+
+const inParts = (script: string, options: Partial<NativeProgram> = {}) => shell(script, { ...options, inParts: true })
+
+async function rest({ next }: Pick<NativeProgramRun, 'next'>): Promise<Buffer[]> {
+  const parts: Buffer[] = []
+  for (let part = await next(); part.length > 0; part = await next()) parts.push(part)
+  return parts
+}
+
+test('what it prints comes in parts, while it goes on', async () => {
+  const script = `mkfifo ${folder}/go; seq 20000; read -r line <${folder}/go; echo "$line"; echo wrong >&2; exit 4`
+  const { ended, next } = inParts(script)
+  const first = await next()
+  expect(first.length).toBe(32 * 1024)
+  writeFileSync(join(folder, 'go'), 'gone\n')
+  const parts = [first, ...(await rest({ next }))]
+  expect(Math.max(...parts.map(({ length }) => length))).toBe(32 * 1024)
+  expect(Buffer.concat(parts).toString()).toBe(`${execFileSync('seq', ['20000'])}gone\n`)
+  expect(await ended).toMatchObject({ status: 4, stdout: Buffer.alloc(0), stderr: Buffer.from('wrong\n') })
+  expect(await next()).toHaveLength(0)
+})
+
+test('parts that nobody has asked for are kept until somebody does', async () => {
+  const run = inParts('seq 20000')
+  expect((await run.ended).stdout).toHaveLength(0)
+  expect(Buffer.concat(await rest(run)).equals(execFileSync('seq', ['20000']))).toBe(true)
+})
+
+test('two at a time are refused, and the first one is kept', async () => {
+  const run = inParts('sleep 0.2; echo said')
+  const first = run.next()
+  await expect(run.next()).rejects.toThrow('the part before has not come yet')
+  expect((await first).toString()).toBe('said\n')
+  expect(await rest(run)).toEqual([])
+  await run.ended
+})
+
+test('no part is left to be waited for when it is killed, or was never started', async () => {
+  const run = inParts('echo begun; sleep 6107')
+  setTimeout(run.kill, 200)
+  expect(Buffer.concat(await rest(run)).toString()).toBe('begun\n')
+  expect(await run.ended).toMatchObject({ killed: 'aborted' })
+  const absent = start(join(folder, 'absent'), [], { inParts: true })
+  expect(await rest(absent)).toEqual([])
+  expect(await absent.ended).toMatchObject({ errno: ENOENT })
+  const wrong = start('/bin/echo', ['a\0b'], { inParts: true })
+  const refused = expect(wrong.ended).rejects.toThrow('with a NUL')
+  expect(await rest(wrong)).toEqual([])
+  await refused
 })
 
 test('the event loop goes on meanwhile', async () => {
@@ -266,9 +307,11 @@ test.each([
   ['words that are no list', { args: 'x' }, TypeError],
   ['a word that is no text', { args: [1] }, TypeError],
   ['input that is no Buffer', { input: 'text' }, TypeError],
+  ['parts, and how many', { inParts: 1 }, TypeError],
   ['a time that is negative', { timeoutMs: -1 }, RangeError],
   ['a descriptor that is none', { descriptors: [-1] }, RangeError],
 ])('%s', async (_what, wrong, kind) => {
-  const program = { path: '/bin/true', args: [], env: [], input: null, netnsFd: -1, descriptors: [], timeoutMs: 1 }
-  await expect(native().startProgram({ ...program, ...wrong } as never).ended).rejects.toThrow(kind)
+  await expect(
+    native().startProgram({ ...COMMON, path: '/bin/true', args: [], ...wrong } as never).ended,
+  ).rejects.toThrow(kind)
 })

@@ -1,5 +1,5 @@
 /** Nodes as values, for the pure parts: what the kernel and iptables-save would have told, in a few words. */
-import { parseSave, type Save } from '../../src/kernel/iptables/save.js'
+import type { Save } from '../../src/kernel/iptables/save.js'
 import type { Backend } from '../../src/kernel/iptables/tools.js'
 import type { Address } from '../../src/kernel/rtnetlink/address.js'
 import type { Link } from '../../src/kernel/rtnetlink/link.js'
@@ -11,6 +11,7 @@ import type { LinkReading, OwnBridge } from '../../src/node/links.js'
 import { ContainerNet } from '../../src/node/net.js'
 import { Subnet } from '../../src/node/subnet.js'
 import type { Confirmation, NodeView } from '../../src/node/view.js'
+import { parseSave } from '../support/save.js'
 
 export const NET = new ContainerNet()
 export const SUBNET = Subnet.containing('10.128.3.0')

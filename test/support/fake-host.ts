@@ -150,7 +150,7 @@ export interface Nth {
 export interface RunCall {
   readonly command: string
   readonly args: readonly string[]
-  readonly input?: string
+  readonly input?: string | undefined
 }
 
 /** The host, with a fault in the requests of that type (or that the predicate picks). Nest for several faults. */
@@ -245,7 +245,11 @@ export function recording(host: Host, calls: Call[]): Host {
   }
 }
 
-function runCall(command: string, args: readonly string[], options: { readonly input?: string } = {}): RunCall {
+function runCall(
+  command: string,
+  args: readonly string[],
+  options: { readonly input?: string | undefined } = {},
+): RunCall {
   return { command, args, ...(options.input === undefined ? {} : { input: options.input }) }
 }
 

@@ -1,5 +1,5 @@
 /** The two back ends of iptables, and how their tools are called. */
-import type { CallOptions, Ran, ToolHost } from '../host.js'
+import type { Ran, RunOptions, ToolHost } from '../host.js'
 import { failureCode } from './errors.js'
 
 export type Backend = 'nft' | 'legacy'
@@ -24,14 +24,14 @@ export async function runTool(
   backend: Backend,
   kind: 'save' | 'restore',
   args: readonly string[],
-  options: CallOptions & { readonly input?: string } = {},
+  options: RunOptions = {},
 ): Promise<ToolRun> {
   const tool = `iptables-${backend}-${kind}`
   const ran = await host.run(tool, args, options)
   if (ran.code !== 'ENOENT') return { tool, ran }
   const plain = `iptables-${kind}`
-  const { input: _, ...limits } = options
-  const version = await host.run(plain, ['--version'], limits)
+  const { signal, timeoutMs } = options
+  const version = await host.run(plain, ['--version'], { signal, timeoutMs })
   const ended = failureCode(version)
   // Given up or too slow is not the same as not there.
   if (ended === 'ABORTED' || ended === 'TIMEOUT') return { tool: plain, ran: version }

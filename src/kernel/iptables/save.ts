@@ -1,6 +1,5 @@
 /** What iptables-save prints, as values. Decides nothing; whatever it does not know is an error and not an empty table. */
-import { atOnce, type Work } from '../turns.js'
-import { MalformedWords, scanWords, splitWords } from './words.js'
+import { endOfWords, MalformedWords, splitWords } from './words.js'
 
 /** One `-A` line. */
 export interface SavedRule {
@@ -9,8 +8,6 @@ export interface SavedRule {
   readonly words: readonly string[]
   /** The same as printed, where none of it is between quotes; else null. */
   readonly text: string | null
-  /** Line of the output that the rule begins on, from 1. */
-  readonly line: number
 }
 
 export interface Chain {
@@ -45,55 +42,74 @@ export class MalformedSave extends Error {
   }
 }
 
-/** Throws MalformedSave. */
-export function parseSave(text: string): Save {
-  return atOnce(saveOf(text))
-}
-
-export function saveOf(text: string): Work<Save> {
-  return new SaveReader(text).read()
-}
-
-/** Lines that are read in one go. */
-const AT_ONCE = 100
-
 interface OpenTable {
   readonly name: string
-  readonly chains: Map<string, { name: string; policy: string | null; rules: SavedRule[] }>
+  readonly chains: Map<string, PrintedChain>
 }
 
-class SaveReader {
+/** Rules of one chain that stand one after the other. */
+interface Block {
+  readonly chain: PrintedChain
+  /** What each begins with. */
+  readonly begin: string
+  /** Where the first of those stands that the chain has not got yet. */
+  from: number
+}
+
+/** Reads it while it is printed. */
+export class SaveReader {
   readonly #tables = new Map<string, Table>()
   readonly #incompatible: string[] = []
-  readonly #text: string
   #table: OpenTable | null = null
+  #block: Block | null = null
+  #malformed: MalformedSave | undefined
+  /** What has come, from the part on in which the line begins that is read next. */
+  #text = ''
   #at = 0
   #line = 1
   /** The next `"` at or behind #at, so that a line without one is known by a comparison. */
-  #quote: number
+  #quote = 0
 
-  constructor(text: string) {
-    this.#text = text
-    this.#quote = indexOrEnd(text, '"', 0)
+  /** Takes the next part of it. What is not understood is told at the end: why the tool failed comes first. */
+  take(part: string): void {
+    this.#addRules()
+    this.#text = this.#text.slice(this.#at) + part
+    if (this.#block !== null) this.#block.from = 0
+    this.#at = 0
+    this.#quote = 0
+    this.#readLines(false)
   }
 
-  *read(): Work<Save> {
-    for (let lines = 1; this.#at < this.#text.length; lines++) {
-      this.#readLine()
-      if (lines % AT_ONCE === 0) yield
-    }
-    if (this.#table !== null) throw this.#malformed(`cut short: table ${this.#table.name} has no COMMIT`)
+  /** There is no more. Throws MalformedSave. */
+  end(): Save {
+    this.#readLines(true)
+    this.#addRules()
+    if (this.#malformed !== undefined) throw this.#malformed
+    if (this.#table !== null) throw this.#error(`cut short: table ${this.#table.name} has no COMMIT`)
     return { tables: this.#tables, incompatible: this.#incompatible }
   }
 
-  #readLine(): void {
-    const text = this.#text
-    const end = indexOrEnd(text, '\n', this.#at)
-    const line = text.slice(this.#at, end)
-    if (line.startsWith('-')) {
-      this.#readRule(line, end)
-      return
+  /** Lines that are whole; with `isAll`, the last one is whole without a line break. */
+  #readLines(isAll: boolean): void {
+    if (this.#malformed !== undefined) return
+    try {
+      while (this.#at < this.#text.length) {
+        const end = indexOrEnd(this.#text, '\n', this.#at)
+        if (end === this.#text.length && !isAll) return
+        if (this.#text.startsWith('-', this.#at)) {
+          if (!this.#readRule(end, isAll)) return
+        } else {
+          this.#endBlock()
+          this.#readLine(this.#text.slice(this.#at, end))
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof MalformedSave)) throw error
+      this.#malformed = error
     }
+  }
+
+  #readLine(line: string): void {
     switch (line[0]) {
       case ':':
         this.#readChain(line)
@@ -107,61 +123,86 @@ class SaveReader {
       case undefined:
         break
       default:
-        if (line !== 'COMMIT') throw this.#malformed(`not understood: ${excerpt(line)}`)
+        if (line !== 'COMMIT') throw this.#error(`not understood: ${excerpt(line)}`)
         this.#closeTable()
     }
-    this.#at = end + 1
+    this.#at += line.length + 1
     this.#line++
   }
 
-  #readRule(line: string, end: number): void {
-    const found = /^-A (\S+)(?: |$)/.exec(line)
-    const name = found?.[1]
-    if (found === null || name === undefined) throw this.#malformed(`not understood: ${excerpt(line)}`)
-    if (this.#table === null) throw this.#malformed('a rule outside a table')
-    const chain = this.#table.chains.get(name)
-    if (chain === undefined) throw this.#malformed(`a rule for chain ${name}, which is not declared`)
-    const behind = this.#at + found[0].length
-    if (this.#quote < behind) this.#quote = indexOrEnd(this.#text, '"', behind)
-    if (this.#quote >= end) {
-      chain.rules.push(new PlainRule(name, line.slice(found[0].length), this.#line))
-      this.#at = end + 1
-      this.#line++
-      return
-    }
+  /** `end`: of the line that it begins on. False when the end of the rule has not come yet. */
+  #readRule(end: number, isAll: boolean): boolean {
+    const text = this.#text
+    const { begin } = this.#blockOf(end)
+    const behind = this.#at + begin.length
+    if (this.#quote < behind) this.#quote = indexOrEnd(text, '"', behind)
     // Quoted text may hold line breaks, and behind them anything that looks like lines of this output.
-    const { words, end: ruleEnd } = this.#scan(behind)
-    chain.rules.push({ chain: name, words, text: null, line: this.#line })
-    for (let at = this.#at; at < ruleEnd; at = indexOrEnd(this.#text, '\n', at) + 1) this.#line++
+    const ruleEnd = this.#quote < end ? this.#endOfWords(behind) : end
+    if (ruleEnd === null && isAll) throw this.#error('a quote is not closed')
+    if (ruleEnd === null || (ruleEnd === text.length && !isAll)) return false
+    for (let at = end; at < ruleEnd; at = indexOrEnd(text, '\n', at + 1)) this.#line++
+    this.#line++
     this.#at = ruleEnd + 1
+    return true
   }
 
-  #scan(start: number): { words: string[]; end: number } {
+  /** The block of the rule on the line that ends there. */
+  #blockOf(end: number): Block {
+    const text = this.#text
+    const open = this.#block
+    if (open !== null && text.startsWith(open.begin, this.#at)) {
+      const behind = this.#at + open.begin.length
+      if (behind === end || text.startsWith(' ', behind)) return open
+    }
+    this.#endBlock()
+    const begin = text.slice(this.#at, Math.min(indexOrEnd(text, ' ', this.#at + ADD.length), end))
+    if (!begin.startsWith(ADD) || begin === ADD)
+      throw this.#error(`not understood: ${excerpt(text.slice(this.#at, end))}`)
+    if (this.#table === null) throw this.#error('a rule outside a table')
+    const name = begin.slice(ADD.length)
+    const chain = this.#table.chains.get(name)
+    if (chain === undefined) throw this.#error(`a rule for chain ${name}, which is not declared`)
+    this.#block = { chain, begin, from: this.#at }
+    return this.#block
+  }
+
+  #endBlock(): void {
+    this.#addRules()
+    this.#block = null
+  }
+
+  /** Gives the chain what has been read of its rules. */
+  #addRules(): void {
+    const { chain, from } = this.#block ?? { from: this.#at }
+    if (from < this.#at) chain?.add(this.#text.slice(from, this.#at))
+  }
+
+  #endOfWords(start: number): number | null {
     try {
-      return scanWords(this.#text, start)
+      return endOfWords(this.#text, start)
     } catch (error) {
-      if (error instanceof MalformedWords) throw this.#malformed(error.message)
+      if (error instanceof MalformedWords) throw this.#error(error.message)
       throw error
     }
   }
 
   #readChain(line: string): void {
     const [, name, policy] = /^:([^ ]+) ([^ ]+)(?: \[\d+:\d+\])?$/.exec(line) ?? []
-    if (name === undefined || policy === undefined) throw this.#malformed(`not understood: ${excerpt(line)}`)
-    if (this.#table === null) throw this.#malformed('a chain outside a table')
-    if (this.#table.chains.has(name)) throw this.#malformed(`chain ${name} is declared twice`)
-    this.#table.chains.set(name, { name, policy: policy === '-' ? null : policy, rules: [] })
+    if (name === undefined || policy === undefined) throw this.#error(`not understood: ${excerpt(line)}`)
+    if (this.#table === null) throw this.#error('a chain outside a table')
+    if (this.#table.chains.has(name)) throw this.#error(`chain ${name} is declared twice`)
+    this.#table.chains.set(name, new PrintedChain(name, policy === '-' ? null : policy))
   }
 
   #openTable(name: string): void {
-    if (!/^[^ ]+$/.test(name)) throw this.#malformed('a table without a name')
-    if (this.#table !== null) throw this.#malformed(`cut short: table ${this.#table.name} has no COMMIT before ${name}`)
-    if (this.#tables.has(name)) throw this.#malformed(`table ${name} stands here twice`)
+    if (!/^[^ ]+$/.test(name)) throw this.#error('a table without a name')
+    if (this.#table !== null) throw this.#error(`cut short: table ${this.#table.name} has no COMMIT before ${name}`)
+    if (this.#tables.has(name)) throw this.#error(`table ${name} stands here twice`)
     this.#table = { name, chains: new Map() }
   }
 
   #closeTable(): void {
-    if (this.#table === null) throw this.#malformed('COMMIT outside a table')
+    if (this.#table === null) throw this.#error('COMMIT outside a table')
     this.#tables.set(this.#table.name, this.#table)
     this.#table = null
   }
@@ -172,23 +213,62 @@ class SaveReader {
     if (name !== undefined) this.#incompatible.push(name)
   }
 
-  #malformed(reason: string): MalformedSave {
+  #error(reason: string): MalformedSave {
     return new MalformedSave(reason, this.#line)
   }
 }
 
-/** A rule without quotes. Few rules are ever looked into, and splitting all of them is most of the time of a read. */
-class PlainRule implements SavedRule {
+const ADD = '-A '
+
+/** Few rules are ever looked into: most of the time of a read went into making objects of all of them. */
+class PrintedChain implements Chain {
+  /** Whole rules, with the line breaks behind them. */
+  readonly #printed: string[] = []
+  #rules: readonly SavedRule[] | undefined
+
+  constructor(
+    readonly name: string,
+    readonly policy: string | null,
+  ) {}
+
+  add(rules: string): void {
+    this.#printed.push(rules)
+  }
+
+  get rules(): readonly SavedRule[] {
+    this.#rules ??= this.#printed.flatMap((rules) => rulesIn(rules, this.name))
+    return this.#rules
+  }
+}
+
+function rulesIn(printed: string, chain: string): SavedRule[] {
+  const rules: SavedRule[] = []
+  for (let at = 0; at < printed.length; ) {
+    const behind = at + ADD.length + chain.length
+    const end = endOfWords(printed, behind) ?? printed.length
+    rules.push(new PrintedRule(chain, printed.slice(behind + 1, end)))
+    at = end + 1
+  }
+  return rules
+}
+
+class PrintedRule implements SavedRule {
+  readonly #printed: string
   #words: readonly string[] | undefined
 
   constructor(
     readonly chain: string,
-    readonly text: string,
-    readonly line: number,
-  ) {}
+    printed: string,
+  ) {
+    this.#printed = printed
+  }
+
+  get text(): string | null {
+    return this.#printed.includes('"') ? null : this.#printed
+  }
 
   get words(): readonly string[] {
-    this.#words ??= splitWords(this.text)
+    this.#words ??= splitWords(this.#printed)
     return this.#words
   }
 }

@@ -1,9 +1,8 @@
 /** Reading iptables: which back ends hold tables, and what is in them. */
 import type { CallOptions, ToolHost } from '../host.js'
-import { inTurns } from '../turns.js'
 import { type Backend, type BackendChoice, runTool } from './backend.js'
 import { describeRun, failureCode, IptablesError } from './errors.js'
-import { MalformedSave, type Save, saveOf, type Table } from './save.js'
+import { MalformedSave, type Save, SaveReader, type Table } from './save.js'
 
 export { type ApplyOptions, type ApplyResult, applyBatch, type FailureKind } from './apply.js'
 export { type Backend, type BackendChoice, isBackendChoice } from './backend.js'
@@ -138,7 +137,9 @@ async function saveAll(
 }
 
 async function save(host: ToolHost, backend: Backend, table: string | undefined, options: CallOptions): Promise<Save> {
-  const { tool, ran } = await runTool(host, backend, 'save', table === undefined ? [] : ['-t', table], options)
+  const reader = new SaveReader()
+  const args = table === undefined ? [] : ['-t', table]
+  const { tool, ran } = await runTool(host, backend, 'save', args, { ...options, take: (part) => reader.take(part) })
   const code = failureCode(ran)
   if (code !== null) {
     throw new IptablesError({
@@ -152,7 +153,8 @@ async function save(host: ToolHost, backend: Backend, table: string | undefined,
     })
   }
   try {
-    return await inTurns(saveOf(ran.stdout))
+    reader.take(ran.stdout)
+    return reader.end()
   } catch (error) {
     if (!(error instanceof MalformedSave)) throw error
     throw malformed(backend, table, `printed what is not understood: ${error.message}`, tool, error)

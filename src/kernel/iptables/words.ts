@@ -27,35 +27,45 @@ const QUOTE = 34
 const BACKSLASH = 92
 
 /**
- * Reads words up to the end of the line that `start` lies in: an unquoted line break, or the end of the text. `end` is that
- * offset. Throws MalformedWords.
+ * Where the line of words ends that begins at `start`: at an unquoted line break, or at the end of the text. Null when a quote
+ * is open there. Throws MalformedWords.
  */
-export function scanWords(text: string, start: number): { words: string[]; end: number } {
-  const words: string[] = []
-  let at = start
-  for (;;) {
-    let code = text.charCodeAt(at)
-    while (code === SPACE || code === TAB) code = text.charCodeAt(++at)
-    if (at >= text.length || code === NEWLINE) return { words, end: at }
-    const begin = at
-    if (code === QUOTE) {
-      at = closingQuote(text, begin)
-      const quoted = text.slice(begin + 1, at)
-      words.push(quoted.includes('\\') ? quoted.replace(/\\(.)/gs, '$1') : quoted)
+export function endOfWords(text: string, start: number): number | null {
+  let end = endOfLine(text, start)
+  for (let at = text.indexOf('"', start); at !== -1 && at < end; at = text.indexOf('"', at)) {
+    if (at > start && !isBreak(text, at - 1)) {
       at++
-      if (!isBreak(text, at)) throw new MalformedWords('a quote closes in the middle of a word', begin)
-    } else {
-      while (!isBreak(text, at)) at++
-      words.push(text.slice(begin, at))
+      continue
     }
+    const behind = endOfQuoted(text, at)
+    if (behind === null) return null
+    at = behind
+    if (at > end) end = endOfLine(text, at)
   }
+  return end
 }
 
 /** The words of one line, unquoted. Throws MalformedWords. `-j LOG --log-prefix "a \"b"` → `-j`, `LOG`, `--log-prefix`, `a "b`. */
 export function splitWords(line: string): string[] {
-  const { words, end } = scanWords(line, 0)
-  if (end < line.length) throw new MalformedWords('a line break outside quotes', end)
-  return words
+  const words: string[] = []
+  let at = 0
+  for (;;) {
+    let code = line.charCodeAt(at)
+    while (code === SPACE || code === TAB) code = line.charCodeAt(++at)
+    if (at >= line.length) return words
+    if (code === NEWLINE) throw new MalformedWords('a line break outside quotes', at)
+    const begin = at
+    if (code === QUOTE) {
+      const behind = endOfQuoted(line, begin)
+      if (behind === null) throw new MalformedWords('a quote is not closed', begin)
+      at = behind
+      const quoted = line.slice(begin + 1, at - 1)
+      words.push(quoted.includes('\\') ? quoted.replace(/\\(.)/gs, '$1') : quoted)
+    } else {
+      while (!isBreak(line, at)) at++
+      words.push(line.slice(begin, at))
+    }
+  }
 }
 
 /** A word as splitWords and iptables-restore read it. */
@@ -63,13 +73,22 @@ export function quoteWord(word: string): string {
   return /^[\w.,:/=+@%!-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, '\\$&')}"`
 }
 
-function closingQuote(text: string, open: number): number {
+/** Behind the quote that closes the one at `open`; null when none does. */
+function endOfQuoted(text: string, open: number): number | null {
   for (let at = open + 1; at < text.length; at++) {
     const code = text.charCodeAt(at)
-    if (code === QUOTE) return at
     if (code === BACKSLASH) at++
+    else if (code === QUOTE) {
+      if (isBreak(text, at + 1)) return at + 1
+      throw new MalformedWords('a quote closes in the middle of a word', open)
+    }
   }
-  throw new MalformedWords('a quote is not closed', open)
+  return null
+}
+
+function endOfLine(text: string, from: number): number {
+  const at = text.indexOf('\n', from)
+  return at === -1 ? text.length : at
 }
 
 /** Whether a word ends before `at`. */
