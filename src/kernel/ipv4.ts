@@ -6,19 +6,32 @@ export interface Cidr {
   readonly prefix: number
 }
 
-const OCTET = /^(?:0|[1-9][0-9]{0,2})$/
-
 /** Null unless it is four plain decimal numbers from 0 to 255: no leading zeros, no short forms, no spaces. */
 export function parseIpv4(text: string): number | null {
-  const parts = text.split('.')
-  if (parts.length !== 4) return null
+  // By hand, since every address that is read comes through here, some of them many times: splitting it takes four times as long.
   let address = 0
-  for (const part of parts) {
-    if (!OCTET.test(part) || Number(part) > 255) return null
-    address = address * 256 + Number(part)
+  let octet = 0
+  let digits = 0
+  let dots = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code >= ZERO && code <= NINE) {
+      if (digits > 0 && octet === 0) return null
+      octet = octet * 10 + code - ZERO
+      if (octet > 255) return null
+      digits++
+    } else {
+      if (code !== DOT || digits === 0 || ++dots > 3) return null
+      address = address * 256 + octet
+      octet = digits = 0
+    }
   }
-  return address
+  return dots === 3 && digits > 0 ? address * 256 + octet : null
 }
+
+const ZERO = 48
+const NINE = 57
+const DOT = 46
 
 export function formatIpv4(address: number): string {
   return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`
@@ -38,7 +51,7 @@ export function cidrContains(cidr: Cidr, address: number): boolean {
 export function parseCidr(text: string): Cidr | null {
   const [address = '', length = '', ...rest] = text.split('/')
   const base = parseIpv4(address)
-  if (base === null || rest.length > 0 || !OCTET.test(length) || Number(length) > 32) return null
+  if (base === null || rest.length > 0 || !/^(?:0|[1-9][0-9]?)$/.test(length) || Number(length) > 32) return null
   const prefix = Number(length)
   return (base & ~netmask(prefix)) === 0 ? { base, prefix } : null
 }

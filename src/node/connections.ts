@@ -1,6 +1,8 @@
 /** The tracked connections of addresses: a connection outlives its address, and would pass for the next owner's. */
+
 import type { Connection } from '../kernel/conntrack/connection.js'
 import { connectionCount, connectionsOf } from '../kernel/conntrack/conntrack.js'
+import { addTo } from '../kernel/groups.js'
 import type { Host } from '../kernel/host.js'
 import { ReadError } from './errors.js'
 import { type ReadOptions, readLists } from './read.js'
@@ -27,7 +29,7 @@ export async function readConnections(
     const ends = new Set([original.source, original.destination, reply.source, reply.destination])
     // Of two addresses that both departed, the first has it.
     const owner = [...ends].find((address) => wanted.has(address))
-    if (owner !== undefined) found.set(owner, [...(found.get(owner) ?? []), connection])
+    if (owner !== undefined) addTo(found, owner, connection)
   }
   return found
 }

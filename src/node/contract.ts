@@ -46,8 +46,9 @@ export const peerVethName = (octet: number): string => `vethc${octet}`
 
 /** The octet in a host veth's name; null for any other name: `veth07`, `veth1`, `veth255`, `vethc7`. */
 export function hostVethOctet(name: string): number | null {
-  const octet = /^veth([1-9][0-9]{0,2})$/.exec(name)?.[1]
-  return octet !== undefined && isWorkloadOctet(Number(octet)) ? Number(octet) : null
+  if (!/^veth[1-9][0-9]{0,2}$/.test(name)) return null
+  const octet = Number(name.slice('veth'.length))
+  return isWorkloadOctet(octet) ? octet : null
 }
 
 export const identityChain = (address: string): string => `yah-id-${address}`
@@ -55,7 +56,7 @@ export const grantChain = (address: string): string => `yah-gr-${address}`
 
 /** What a chain's name says, when it has the form of one of ours; the address is not checked. */
 export function chainAddress(name: string): string | null {
-  return /^yah-(?:id|gr)-(.+)$/.exec(name)?.[1] ?? null
+  return /^yah-(?:id|gr)-./.test(name) ? name.slice('yah-id-'.length) : null
 }
 
 /** A tenant bridge's name begins with the first four characters of the node bridge's. */

@@ -3,6 +3,7 @@
  * described once, worded as iptables-save prints them, for whoever writes them and for the sweep that recognises them.
  */
 
+import { addTo } from '../kernel/groups.js'
 import { isOneOf } from '../kernel/iptables/rule.js'
 import type { Chain } from '../kernel/iptables/save.js'
 import { GRANT_MARK, grantChain, grantFilterHandle, IDENTITY_MASK, identityChain } from './contract.js'
@@ -55,15 +56,16 @@ export function admittedBy(chain: Chain, address: string): Identity[] {
 
 /** Takes bridge and mark out of each rule, and believes them when the rule that they give is that rule. */
 function peersIn(chain: Chain, markOption: string, expected: (peer: Identity) => string[][]): Identity[] {
-  const peers = new Map<string, Identity>()
+  const peers: Identity[] = []
   for (const rule of chain.rules) {
     const { words } = rule
     const bridge = words[words.indexOf('-i') + 1]
     const mark = Number(words[words.indexOf(markOption) + 1]?.split('/')[0])
     if (bridge === undefined || !Number.isInteger(mark)) continue
-    if (isOneOf(expected({ bridge, mark }), rule)) peers.set(`${bridge} ${mark}`, { bridge, mark })
+    const isKnown = peers.some((peer) => peer.bridge === bridge && peer.mark === mark)
+    if (!isKnown && isOneOf(expected({ bridge, mark }), rule)) peers.push({ bridge, mark })
   }
-  return [...peers.values()]
+  return peers
 }
 
 /** One side of a pair: an address, and the bridge that its identity names. */
@@ -87,7 +89,7 @@ export function pairsOf(
   for (const [address, ids] of identities) {
     for (const { bridge, mark } of ids) {
       const key = `${bridge} ${mark}`
-      holders.set(key, [...(holders.get(key) ?? []), { address, bridge }])
+      addTo(holders, key, { address, bridge })
     }
   }
   const pairs: Pair[] = []

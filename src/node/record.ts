@@ -2,7 +2,9 @@
  * What puts back what a pass removes, written down before it is removed: a shell script of `ip` commands and
  * iptables-restore batches. For a person to read and to run in part.
  */
+
 import { open } from 'node:fs/promises'
+import { addTo } from '../kernel/groups.js'
 import { quoteWord } from '../kernel/iptables/words.js'
 import { RTPROT_BOOT } from '../kernel/linux.js'
 import { hasTag } from './contract.js'
@@ -114,7 +116,7 @@ function restores(steps: readonly RestoreStep[]): string[] {
   const batches = new Map<string, RestoreStep[]>()
   for (const step of steps) {
     const key = `${step.backend} ${step.table}`
-    batches.set(key, [...(batches.get(key) ?? []), step])
+    addTo(batches, key, step)
   }
   return [...batches.values()].flatMap((batch) => {
     const [{ backend, table } = { backend: '', table: '' }] = batch

@@ -28,8 +28,7 @@ export class Subnet {
 
   /** The last octet of a workload's address here; null for any other address: the gateway, another subnet's, no address. */
   workloadOctet(address: string): number | null {
-    if (!this.includes(address)) return null
-    const octet = Number(address.slice(address.lastIndexOf('.') + 1))
+    const octet = (parseIpv4(address) ?? -1) - this.base
     return isWorkloadOctet(octet) ? octet : null
   }
 

@@ -1,6 +1,7 @@
 /** Conclusion → Plan: what goes, in which order, and why. Pure. */
 
 import type { Connection } from '../kernel/conntrack/connection.js'
+import { addTo } from '../kernel/groups.js'
 import { ruleKey } from '../kernel/iptables/rule.js'
 import type { SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
@@ -220,7 +221,7 @@ class Sweep {
 
   *#bridgeRules(backend: Backend, table: string, rules: readonly BridgeRule[]): Work<RestoreStep[]> {
     const byBridge = new Map<string | null, SavedRule[]>()
-    for (const { bridge, rule } of rules) byBridge.set(bridge, [...(byBridge.get(bridge) ?? []), rule])
+    for (const { bridge, rule } of rules) addTo(byBridge, bridge, rule)
     const steps: RestoreStep[] = []
     for (const name of [...byBridge.keys()].filter((name) => name !== null).sort()) {
       if (!this.#goes(name)) continue

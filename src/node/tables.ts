@@ -1,4 +1,5 @@
 /** What in iptables is this project's: chains and jumps of addresses, tagged rules and ACCEPTs of bridges. Pure. */
+import { addTo } from '../kernel/groups.js'
 import { isOneOf, KnownRules, parseRule } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule, Table } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
@@ -47,10 +48,12 @@ export function* ownTablesOf(saves: ReadonlyMap<Backend, Save>, net: ContainerNe
   for (const [backend, { tables }] of saves) {
     const mangle = tables.get('mangle')
     if (mangle !== undefined) chains.push(...(yield* addressChains(backend, mangle, subnet)))
-    for (const { name: table, chain, rule } of candidates(tables)) {
-      const bridge = forms.bridgeOf(table, chain, rule)
-      if (bridge !== undefined) rules.push({ backend, table, bridge, rule })
-      yield
+    for (const [table, chain] of RULE_PLACES) {
+      for (const rule of rulesAt(tables, table, chain)) {
+        const bridge = forms.bridgeOf(table, chain, rule)
+        if (bridge !== undefined) rules.push({ backend, table, bridge, rule })
+        yield
+      }
     }
   }
   return { chains, rules }
@@ -64,10 +67,12 @@ export const RULE_PLACES = [
   ['filter', 'INPUT'],
 ] as const
 
-function* candidates(tables: ReadonlyMap<string, Table>): Iterable<{ name: string; chain: string; rule: SavedRule }> {
-  for (const [name, chain] of RULE_PLACES) {
-    for (const rule of tables.get(name)?.chains.get(chain)?.rules ?? []) yield { name, chain, rule }
-  }
+function rulesAt(tables: ReadonlyMap<string, Table>, table: string, chain: string): readonly SavedRule[] {
+  return tables.get(table)?.chains.get(chain)?.rules ?? []
+}
+
+function candidates(tables: ReadonlyMap<string, Table>): SavedRule[] {
+  return RULE_PLACES.flatMap(([table, chain]) => rulesAt(tables, table, chain))
 }
 
 /** In the place of a bridge's name; no text that is read has it. */
@@ -126,8 +131,10 @@ function bridgesIn(rule: SavedRule, net: ContainerNet): string[] {
   const found: string[] = []
   const prefix = tenantBridgePrefix(net.bridge)
   for (let at = text.indexOf(prefix); at !== -1; at = text.indexOf(prefix, at + 1)) {
-    const [word = ''] = /^\S*/.exec(text.slice(at)) ?? []
-    if (/^\s?$/.test(text.slice(Math.max(0, at - 1), at)) && net.isTenantBridge(word)) found.push(word)
+    if (at > 0 && text[at - 1] !== ' ') continue
+    const end = text.indexOf(' ', at)
+    const word = text.slice(at, end === -1 ? undefined : end)
+    if (net.isTenantBridge(word)) found.push(word)
   }
   return found
 }
@@ -136,7 +143,7 @@ const placeOf = ({ table, chain }: { table: string; chain: string }): string => 
 
 function byPlace(rules: readonly TableRule[]): ReadonlyMap<string, readonly (readonly string[])[]> {
   const words = new Map<string, (readonly string[])[]>()
-  for (const rule of rules) words.set(placeOf(rule), [...(words.get(placeOf(rule)) ?? []), rule.words])
+  for (const rule of rules) addTo(words, placeOf(rule), rule.words)
   return words
 }
 
@@ -149,7 +156,7 @@ function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<A
   for (const chain of mangle.chains.values()) {
     const address = chain.policy === null ? chainAddress(chain.name) : null
     if (address === null || subnet.workloadOctet(address) === null) continue
-    byAddress.set(address, [...(byAddress.get(address) ?? []), chain])
+    addTo(byAddress, address, chain)
   }
   yield
   const jumps = jumpsTo(mangle, new Set([...byAddress.values()].flat().map(({ name }) => name)))
@@ -162,7 +169,7 @@ function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<A
     for (const { name } of chains) {
       for (const rule of jumps.get(name) ?? []) {
         if (rule.chain === 'PREROUTING' && isOneOf(ownJumps, rule)) own.push(rule)
-        else holders.set(name, [...(holders.get(name) ?? []), rule])
+        else addTo(holders, name, rule)
       }
     }
     const isIdentity = ({ name }: Chain): boolean => name === identityChain(address)
@@ -185,7 +192,7 @@ function jumpsTo(table: Table, names: ReadonlySet<string>): Map<string, SavedRul
   for (const chain of table.chains.values()) {
     for (const rule of chain.rules) {
       const target = targetOf(rule)
-      if (target !== null && names.has(target)) jumps.set(target, [...(jumps.get(target) ?? []), rule])
+      if (target !== null && names.has(target)) addTo(jumps, target, rule)
     }
   }
   return jumps
@@ -202,8 +209,8 @@ const OWN_CHAINS = [identityChain(''), grantChain('')]
 
 /** The names of tenant bridges that rules in iptables name, whether there are such bridges or not. */
 export function tenantBridgesNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNet): string[] {
-  const rules = [...saves.values()].flatMap(({ tables }) => [...candidates(tables)])
-  return rules.flatMap(({ rule }) => bridgesIn(rule, net))
+  const rules = [...saves.values()].flatMap(({ tables }) => candidates(tables))
+  return rules.flatMap((rule) => bridgesIn(rule, net))
 }
 
 /** Every `/24` of the range that a rule or chain of this project's form names. */
@@ -216,7 +223,7 @@ export function subnetsNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNe
   for (const { tables } of saves.values()) {
     for (const { name, policy } of tables.get('mangle')?.chains.values() ?? [])
       if (policy === null) note(chainAddress(name))
-    for (const { rule } of candidates(tables)) {
+    for (const rule of candidates(tables)) {
       if (!hasTag(rule.words)) continue
       for (const word of rule.words) note(/^([0-9.]+)\/24$/.exec(word)?.[1])
     }

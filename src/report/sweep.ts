@@ -1,4 +1,5 @@
 /** A pass as text. What a program reads is the pass itself, as JSON. */
+import { addTo } from '../kernel/groups.js'
 import type { ReconciledJson, ReconciledStep } from '../node/reconciled.js'
 import { count, type Style } from './style.js'
 
@@ -26,7 +27,7 @@ function stepLines(pass: ReconciledJson, style: Style): string[] {
   const groups = new Map<string, ReconciledStep[]>()
   for (const step of pass.steps) {
     const [why] = split(step)
-    groups.set(why, [...(groups.get(why) ?? []), step])
+    addTo(groups, why, step)
   }
   return [...groups].flatMap(([why, steps]) => [
     style.bold(why),

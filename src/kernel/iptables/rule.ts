@@ -97,8 +97,11 @@ export function isOneOf(rules: readonly (readonly string[])[], rule: Written): b
 }
 
 /** Null where the words could be other ones than the text says. */
-function textOf({ words, text }: Written): string | null {
-  return text ?? (words.some((word) => /\s/.test(word)) ? null : words.join(' '))
+function textOf(rule: Written): string | null {
+  // Not both at once: to ask for the words is to have the text split.
+  if (rule.text) return rule.text
+  const { words } = rule
+  return words.some((word) => /\s/.test(word)) ? null : words.join(' ')
 }
 
 /** Words that every way to write the rule has: the interfaces, the target, the comments. */

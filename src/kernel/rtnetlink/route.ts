@@ -163,6 +163,7 @@ export function routes(wanted: { table: number; type?: number; devices?: readonl
   const payload = new AttributeWriter(header({ type })).u32(RTA_TABLE, table)
   const [device, ...more] = devices?.map(linkIndex) ?? []
   const only = more.length === 0 ? device : undefined
+  const leaving = devices && new Set(devices)
   if (only !== undefined) payload.u32(RTA_OIF, only)
   return {
     what: `IPv4 routes of table ${table}${only === undefined ? '' : ` out of link ${only}`}`,
@@ -175,7 +176,7 @@ export function routes(wanted: { table: number; type?: number; devices?: readonl
       const route = decodeRoute(message)
       if (route === undefined || route.table !== table) return undefined
       if (type !== 0 && route.type !== type) return undefined
-      return devices === undefined || devices.some((device) => leavesBy(route, device)) ? route : undefined
+      return leaving === undefined || leavesBy(route, leaving) ? route : undefined
     },
   }
 }
@@ -252,8 +253,8 @@ function agreesInHop(other: Route, route: Route): boolean {
   return (route.oif === 0 || first.oif === route.oif) && (route.gateway === null || first.gateway === route.gateway)
 }
 
-function leavesBy(route: Route, device: number): boolean {
-  return route.oif === device || route.nextHops.some((hop) => hop.oif === device)
+function leavesBy({ oif, nextHops }: Route, devices: ReadonlySet<number>): boolean {
+  return devices.has(oif) || nextHops.some((hop) => devices.has(hop.oif))
 }
 
 function header(fields: Partial<Pick<Route, 'prefix' | 'tos' | 'protocol' | 'scope' | 'type'>>): Buffer {
