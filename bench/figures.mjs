@@ -2,6 +2,7 @@
  * The figures that the project is held to: what is compared to what, and what that must reach. A figure whose parts were not
  * measured in a run is not among that run's.
  */
+import { SERVED } from './measurements/stalls.mjs'
 import { median, ratios, summarize } from './statistics.mjs'
 
 /** @typedef {import('./lab.mjs').Contest} Contest */
@@ -63,6 +64,7 @@ export function figures(contests) {
     ...ratio('stop and sweep of one workload', "the oracle's", find('stop and sweep'), 'netsweep', ['oracle'], 1 / 10),
     ...growth('links', 1000, grown('links'), "the floor's targeted", 'floor targeted'),
     ...growth('routes', 0, grown('routes'), 'a filtered route dump', 'floor dump_routes_of'),
+    ...growth('routes', 0, grown('routes'), 'a dump of all routes', 'floor dump_routes', null),
     ...growth('rules', 0, grown('rules'), 'iptables-save', 'iptables-save'),
     ...stalls(contests),
     ...memory(contests),
@@ -118,16 +120,18 @@ function compared(what, to, values, others, unit, limit) {
  * @param {readonly Contest[]} contests
  * @param {string} to
  * @param {string} reference
+ * @param {number | null} [limit]
  * @returns {Figure[]}
  */
-function growth(along, least, contests, to, reference) {
+function growth(along, least, contests, to, reference, limit = 1) {
   const first = contests.find(({ size }) => size[along] === least)
   const last = contests.at(-1)
   if (first === undefined || last === undefined || first === last) return []
+  if (first.rounds[reference] === undefined) return []
   const added = (/** @type {string} */ entry) =>
     (last.rounds[entry] ?? []).map((value) => value - median(first.rounds[entry] ?? []))
   const what = `what an idle pass grows by from ${count(least)} to ${count(last.size[along])} other ${along}`
-  return [compared(what, to, added('netsweep'), added(reference), 'ms', 1)]
+  return [compared(what, to, added('netsweep'), added(reference), 'ms', limit)]
 }
 
 const count = new Intl.NumberFormat('en').format
@@ -153,11 +157,17 @@ function stalls(contests) {
         const what = `99 % of the event loop's stalls: ${id}, ${beside(contest)}`
         return { what, to: alone, it: `${digits(value)} ms`, that, measured: summarize([value]), unit: 'ms', limit: 5 }
       })
-    if (contest.name !== 'longest stall') return []
-    return entries.flatMap((id) =>
-      ratio(`the longest stall: ${id}, ${beside(contest)}`, alone, contest, id, [alone], 2),
-    )
+    const longest = LONGEST[contest.name]
+    if (longest === undefined) return []
+    const { what, limit } = longest
+    return entries.flatMap((id) => ratio(`${what}: ${id}, ${beside(contest)}`, alone, contest, id, [alone], limit))
   })
+}
+
+/** @type {Record<string, { what: string, limit: number | null }>} */
+const LONGEST = {
+  'longest stall': { what: 'the longest stall', limit: 2 },
+  [SERVED]: { what: 'the same without waits for a processor', limit: null },
 }
 
 const MB = 1e6 / 1024

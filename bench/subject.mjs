@@ -1,6 +1,6 @@
 /**
  * The project in a process that goes on running, as an agent has it. Answers each line of its input, a question with a JSON
- * argument behind it, by a line of JSON; `stalls` in front of a question tells how late the event loop was meanwhile.
+ * argument behind it, by a line of JSON; `stalls` in front of a question tells how late the event loop was meanwhile, and how much of it for want of a processor.
  */
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -61,8 +61,8 @@ async function answer(question, argument, stalls) {
   const start = performance.now()
   const result = await questions[question](argument)
   const ms = performance.now() - start
-  const late = watch?.end()
-  return { ms, late, ...result() }
+  const stalled = watch?.end()
+  return { ms, ...stalled, ...result() }
 }
 
 for await (const line of createInterface(process.stdin)) {

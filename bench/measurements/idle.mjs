@@ -20,6 +20,7 @@ export async function idle(lab, size, { withOracle }) {
     { id: 'netsweep', warmUps: WARM_UPS, round: () => subject.ask('idle') },
     { id: 'floor targeted', round: () => floor.ask('targeted') },
     { id: 'floor dump_routes_of', round: () => floor.ask('dump_routes_of yah0') },
+    { id: 'floor dump_routes', round: () => floor.ask('dump_routes') },
     { id: 'iptables-save', round: () => save.ask() },
   ]
   if (withOracle) entries.push({ id: 'oracle', rounds: lab.rounds, round: () => oracle.ask() })

@@ -1,5 +1,6 @@
 /** All workloads have stopped: one pass removes what they left, and their bridges. */
 
+import { WARM_UPS } from '../alternate.mjs'
 import { assertSame } from '../expected.mjs'
 import { captureLeftovers } from '../leftovers.mjs'
 import { ORACLE } from '../paths.mjs'
@@ -41,6 +42,8 @@ export async function removal(lab, size, { oracleRounds }) {
       throw new Error(`a pass removed ${bridges} bridges and ${addresses} addresses`)
   await node.quiet()
   const watched = node.subject()
-  await compareStalls(lab, node, [{ id: 'removal', before, after, round: () => watched.ask('stalls sweep') }])
+  await compareStalls(lab, node, [
+    { id: 'removal', warmUps: WARM_UPS, before, after, round: () => watched.ask('stalls sweep') },
+  ])
   await lab.discard()
 }

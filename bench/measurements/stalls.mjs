@@ -4,7 +4,10 @@ import { waits } from '../stalls.mjs'
 import { quantile } from '../statistics.mjs'
 import { describe } from '../workloads.mjs'
 
-/** @typedef {{ late: number[] }} Watched */
+/** @typedef {{ late: number[], unserved: number[] }} Watched */
+
+/** The longest stall, less what the process waited for a processor: that is the machine's, and not its own. */
+export const SERVED = 'longest stall with a processor'
 
 const QUESTIONS = /** @type {const} */ (['links', 'needs', 'idle'])
 
@@ -28,7 +31,8 @@ export async function stalls(lab, size) {
         const deployed = await subject.ask(`stalls deploy ${JSON.stringify(newcomer)}`)
         const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
         const swept = await subject.ask('stalls sweep')
-        return { late: [...deployed.late, ...stopped.late, ...swept.late] }
+        const all = [deployed, stopped, swept]
+        return { late: all.flatMap(({ late }) => late), unserved: all.flatMap(({ unserved }) => unserved) }
       },
     },
   ])
@@ -58,6 +62,16 @@ export async function compareStalls(lab, node, entries) {
   const all = [...entries, { id: 'iptables-save only', warmUps: WARM_UPS, round: () => saveOnly.ask() }]
   const taken = await lab.compare('longest stall', node, all, { value: ({ late }) => Math.max(...late) })
   await node.quiet()
+  const served = Object.entries(taken).map(
+    ([id, rounds]) =>
+      /** @type {const} */ ([
+        id,
+        rounds.map(({ late, unserved }) =>
+          Math.max(...late.map((/** @type {number} */ ms, /** @type {number} */ i) => ms - unserved[i])),
+        ),
+      ]),
+  )
+  lab.record(SERVED, node, 'ms', Object.fromEntries(served))
   const pooled = Object.entries(taken).map(
     ([id, rounds]) => /** @type {const} */ ([id, rounds.flatMap(({ late }) => late)]),
   )

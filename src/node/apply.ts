@@ -1,8 +1,9 @@
 /** Plan → outcomes: writes, and decides nothing. A step that fails does not stop the rest. */
 
 import { deleteConnection } from '../kernel/conntrack/conntrack.js'
+import { addTo } from '../kernel/groups.js'
 import type { Host } from '../kernel/host.js'
-import { formatBatch } from '../kernel/iptables/restore.js'
+import { batchOf, formatCommand } from '../kernel/iptables/restore.js'
 import { type ApplyResult, applyBatch } from '../kernel/iptables/tools.js'
 import { ask, type Reply } from '../kernel/netlink/ask.js'
 import { NetlinkError } from '../kernel/netlink/errors.js'
@@ -11,6 +12,7 @@ import { deleteNeighbour, deleteProxy } from '../kernel/rtnetlink/neighbour.js'
 import { deleteRoute } from '../kernel/rtnetlink/route.js'
 import { deleteRule } from '../kernel/rtnetlink/rule.js'
 import { deleteFilter } from '../kernel/tc.js'
+import { inTurns, type Work } from '../kernel/turns.js'
 import { deleteLinks, GONE_CODES } from './delete-links.js'
 import { ReadError } from './errors.js'
 import type { Plan, RestoreStep, Step, StepResult } from './plan.js'
@@ -80,10 +82,12 @@ class Applier {
         requests.map(({ request }) => request),
         { ...this.options, protocol },
       )
-      for (const step of steps) {
-        const own = replies.filter((_, i) => requests[i]?.step === step)
-        this.results.set(step, outcomeOf(step, own))
-      }
+      const byStep = new Map<Step, Reply<never>[]>()
+      replies.forEach((reply, i) => {
+        const step = requests[i]?.step
+        if (step !== undefined) addTo(byStep, step, reply)
+      })
+      for (const step of steps) this.results.set(step, outcomeOf(step, byStep.get(step) ?? []))
     } catch (error) {
       this.#fail(steps, failure(error))
     }
@@ -116,7 +120,8 @@ class Applier {
     const [first] = steps
     if (first === undefined) return null
     try {
-      return await applyBatch(this.host, first.backend, restoreBatch(first.table, steps), this.options)
+      const batch = await inTurns(restoreBatch(first.table, steps))
+      return await applyBatch(this.host, first.backend, batch, this.options)
     } catch (error) {
       // Whatever it is, something may have been removed before it: the rest goes on.
       const message = error instanceof Error ? error.message : String(error)
@@ -150,10 +155,14 @@ class Applier {
 }
 
 /** All of the steps' rules, then all of their chains: a chain goes when nothing jumps to it any more. */
-export function restoreBatch(table: string, steps: readonly RestoreStep[]): string {
-  const rules = steps.flatMap((step) => step.rules.map(({ chain, words }) => ['-D', chain, ...words]))
-  const chains = steps.flatMap((step) => step.chains.map((name) => ['-X', name]))
-  return formatBatch(table, [...rules, ...chains])
+export function* restoreBatch(table: string, steps: readonly RestoreStep[]): Work<string> {
+  const commands: string[] = []
+  for (const { rules } of steps) {
+    for (const { chain, words } of rules) commands.push(formatCommand(['-D', chain, ...words]))
+    yield
+  }
+  for (const { chains } of steps) for (const name of chains) commands.push(formatCommand(['-X', name]))
+  return batchOf(table, commands)
 }
 
 function requestsFor(step: RequestStep): Request<never>[] {

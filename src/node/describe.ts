@@ -10,45 +10,42 @@ const hex = (value: number): string => `0x${value.toString(16)}`
 /** `priority 1202 iif yah0-91auqknbeu to 10.128.3.0/24 fwmark 0/0x2000000 prohibit`, as `ip rule add` takes it. */
 export function describeRule(rule: Rule): string {
   const mark = rule.mark === 0 ? '0' : hex(rule.mark)
-  const parts: [boolean, string][] = [
-    [rule.invert, 'not'],
-    [true, `priority ${rule.priority}`],
-    [rule.sourcePrefix > 0, `from ${rule.source}/${rule.sourcePrefix}`],
-    [rule.iif !== '', `iif ${shellQuote(rule.iif)}`],
-    [rule.oif !== '', `oif ${shellQuote(rule.oif)}`],
-    [rule.destinationPrefix > 0, `to ${rule.destination}/${rule.destinationPrefix}`],
-    [rule.tos !== 0, `tos ${hex(rule.tos)}`],
-    [rule.mark !== 0 || rule.mask !== 0, `fwmark ${mark}/${hex(rule.mask)}`],
-    [rule.uidRange !== null, `uidrange ${rule.uidRange?.start}-${rule.uidRange?.end}`],
-    [rule.ipProtocol !== 0, `ipproto ${rule.ipProtocol}`],
-    [rule.sourcePorts !== null, `sport ${rule.sourcePorts?.start}-${rule.sourcePorts?.end}`],
-    [rule.destinationPorts !== null, `dport ${rule.destinationPorts?.start}-${rule.destinationPorts?.end}`],
-    [rule.tunnelId !== 0n, `tun_id ${rule.tunnelId}`],
-    [rule.l3mdev, 'l3mdev'],
-    [rule.protocol !== 0, `protocol ${protocolName(rule.protocol)}`],
-    [rule.suppressPrefixLength !== -1, `suppress_prefixlength ${rule.suppressPrefixLength}`],
-    [rule.suppressGroup !== -1, `suppress_ifgroup ${rule.suppressGroup}`],
-    [rule.realms !== 0, `realms ${rule.realms >>> 16}/${rule.realms & 0xffff}`],
-    [true, rule.action === 'table' ? `lookup ${rule.table}` : `${rule.action}`],
-    [rule.goto !== 0, `${rule.goto}`],
-  ]
-  return parts.flatMap(([present, text]) => (present ? [text] : [])).join(' ')
+  const parts: string[] = []
+  if (rule.invert) parts.push('not')
+  parts.push(`priority ${rule.priority}`)
+  if (rule.sourcePrefix > 0) parts.push(`from ${rule.source}/${rule.sourcePrefix}`)
+  if (rule.iif !== '') parts.push(`iif ${shellQuote(rule.iif)}`)
+  if (rule.oif !== '') parts.push(`oif ${shellQuote(rule.oif)}`)
+  if (rule.destinationPrefix > 0) parts.push(`to ${rule.destination}/${rule.destinationPrefix}`)
+  if (rule.tos !== 0) parts.push(`tos ${hex(rule.tos)}`)
+  if (rule.mark !== 0 || rule.mask !== 0) parts.push(`fwmark ${mark}/${hex(rule.mask)}`)
+  if (rule.uidRange !== null) parts.push(`uidrange ${rule.uidRange.start}-${rule.uidRange.end}`)
+  if (rule.ipProtocol !== 0) parts.push(`ipproto ${rule.ipProtocol}`)
+  if (rule.sourcePorts !== null) parts.push(`sport ${rule.sourcePorts.start}-${rule.sourcePorts.end}`)
+  if (rule.destinationPorts !== null) parts.push(`dport ${rule.destinationPorts.start}-${rule.destinationPorts.end}`)
+  if (rule.tunnelId !== 0n) parts.push(`tun_id ${rule.tunnelId}`)
+  if (rule.l3mdev) parts.push('l3mdev')
+  if (rule.protocol !== 0) parts.push(`protocol ${protocolName(rule.protocol)}`)
+  if (rule.suppressPrefixLength !== -1) parts.push(`suppress_prefixlength ${rule.suppressPrefixLength}`)
+  if (rule.suppressGroup !== -1) parts.push(`suppress_ifgroup ${rule.suppressGroup}`)
+  if (rule.realms !== 0) parts.push(`realms ${rule.realms >>> 16}/${rule.realms & 0xffff}`)
+  parts.push(rule.action === 'table' ? `lookup ${rule.table}` : `${rule.action}`)
+  if (rule.goto !== 0) parts.push(`${rule.goto}`)
+  return parts.join(' ')
 }
 
 /** `10.128.3.9/32 dev yah0-91auqknbeu proto boot scope link`, as `ip route` takes it. `dev`: the name of its link. */
 export function describeRoute(route: Route, dev: string): string {
-  const parts: [boolean, string][] = [
-    [true, `${route.destination}/${route.prefix}`],
-    [route.tos !== 0, `tos ${hex(route.tos)}`],
-    [route.gateway !== null, `via ${route.gateway}`],
-    [true, `dev ${shellQuote(dev)}`],
-    [true, `proto ${protocolName(route.protocol)}`],
-    [route.scope === RT_SCOPE_LINK, 'scope link'],
-    [route.preferredSource !== null, `src ${route.preferredSource}`],
-    [route.metric !== 0, `metric ${route.metric}`],
-    [route.metrics !== null, '(with metrics)'],
-  ]
-  return parts.flatMap(([present, text]) => (present ? [text] : [])).join(' ')
+  const parts = [`${route.destination}/${route.prefix}`]
+  if (route.tos !== 0) parts.push(`tos ${hex(route.tos)}`)
+  if (route.gateway !== null) parts.push(`via ${route.gateway}`)
+  parts.push(`dev ${shellQuote(dev)}`)
+  parts.push(`proto ${protocolName(route.protocol)}`)
+  if (route.scope === RT_SCOPE_LINK) parts.push('scope link')
+  if (route.preferredSource !== null) parts.push(`src ${route.preferredSource}`)
+  if (route.metric !== 0) parts.push(`metric ${route.metric}`)
+  if (route.metrics !== null) parts.push('(with metrics)')
+  return parts.join(' ')
 }
 
 const PROTOCOLS: ReadonlyMap<number, string> = new Map([

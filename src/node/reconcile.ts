@@ -8,7 +8,7 @@ import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Plan, Step, StepResult } from './plan.js'
 import { aborted } from './read.js'
-import { Reconciled } from './reconciled.js'
+import { Reconciled, reconciledSteps } from './reconciled.js'
 import { type Recorder, undoScript } from './record.js'
 import { planWithoutSubnet, recoverSubnet } from './subnet-recovery.js'
 import { planOf } from './sweep.js'
@@ -62,18 +62,28 @@ export async function reconcile(
 ): Promise<Reconciled> {
   const started = performance.now()
   lock.assertGuards(net)
-  const report = (plan: Plan, results: readonly StepResult[]): Reconciled =>
-    new Reconciled({ net, plan, results, dryRun: options.dryRun === true, elapsedMs: performance.now() - started })
+  const report = async (plan: Plan, results: readonly StepResult[]): Promise<Reconciled> => {
+    const steps = await inTurns(reconciledSteps(net, results))
+    return new Reconciled({
+      plan,
+      results,
+      steps,
+      dryRun: options.dryRun === true,
+      elapsedMs: performance.now() - started,
+    })
+  }
 
   let decision = await decide(lock.host, net, null, options)
   if (decision.plan.steps.length > 0 && options.settleMs !== undefined && options.settleMs > 0) {
     await lock.pause(options.settleMs, options.signal)
     decision = await decide(lock.host, net, decision.conclusion, options)
   }
-  const foreseen = report(decision.plan, foresee(decision.plan))
-  const { maxRemovals = Number.POSITIVE_INFINITY } = options
-  if (foreseen.bridges.length + foreseen.addresses.length > maxRemovals) throw new BrakeError(foreseen, maxRemovals)
-  if (options.dryRun) return foreseen
+  const { dryRun, maxRemovals = Number.POSITIVE_INFINITY } = options
+  if (dryRun || maxRemovals !== Number.POSITIVE_INFINITY) {
+    const foreseen = await report(decision.plan, foresee(decision.plan))
+    if (foreseen.bridges.length + foreseen.addresses.length > maxRemovals) throw new BrakeError(foreseen, maxRemovals)
+    if (dryRun) return foreseen
+  }
   const { plan, results } = await remove(lock.host, decision, options)
   return report(plan, results)
 }

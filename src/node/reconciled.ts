@@ -1,5 +1,6 @@
 /** What a pass came to. */
 import { byAddress } from '../kernel/ipv4.js'
+import type { Work } from '../kernel/turns.js'
 import { shellQuote } from './describe.js'
 import type { ContainerNet } from './net.js'
 import type { Action, Notice, Outcome, Plan, StepResult } from './plan.js'
@@ -41,20 +42,21 @@ export class Reconciled implements ReconciledJson {
   readonly elapsedMs: number
 
   constructor(pass: {
-    net: ContainerNet
     plan: Plan
     results: readonly StepResult[]
+    /** What `reconciledSteps` made of them. */
+    steps: readonly ReconciledStep[]
     dryRun: boolean
     elapsedMs: number
   }) {
-    const { net, plan, results } = pass
+    const { plan, results, steps } = pass
     const done = results.filter(({ outcome }) => outcome !== 'kept' && outcome !== 'failed')
     this.subnet = plan.subnet === null ? null : String(plan.subnet)
     this.bridges = [...new Set(done.flatMap(({ step }) => step.bridges))].sort()
     this.addresses = [...new Set(done.flatMap(({ step }) => step.addresses))].sort(byAddress)
     this.dryRun = pass.dryRun
     this.complete = done.length === results.length
-    this.steps = results.map((result) => reconciledStep(net, result))
+    this.steps = steps
     this.notices = plan.notices
     this.elapsedMs = Math.round(pass.elapsedMs * 10) / 10
   }
@@ -63,6 +65,15 @@ export class Reconciled implements ReconciledJson {
   get isEmpty(): boolean {
     return this.steps.length === 0
   }
+}
+
+export function* reconciledSteps(net: ContainerNet, results: readonly StepResult[]): Work<ReconciledStep[]> {
+  const steps: ReconciledStep[] = []
+  for (const result of results) {
+    steps.push(reconciledStep(net, result))
+    yield
+  }
+  return steps
 }
 
 function reconciledStep(net: ContainerNet, { step, outcome, kept, error }: StepResult): ReconciledStep {

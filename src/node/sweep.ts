@@ -6,7 +6,7 @@ import { ruleKey } from '../kernel/iptables/rule.js'
 import type { SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
-import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { type Rule, ruleTakenFirst } from '../kernel/rtnetlink/rule.js'
 import { atOnce, type Work } from '../kernel/turns.js'
 import { type Conclusion, isGateway } from './conclude.js'
@@ -106,12 +106,12 @@ class Sweep {
   *routes(): Work<Step[]> {
     const steps: Step[] = []
     // Each deletion changes what the kernel would take next.
-    let left: readonly Route[] = this.view.routes
+    const left = [...this.view.routes]
     for (const { object: route, mine } of this.conclusion.own.hostRoutes) {
       if (!this.#departed.has(mine)) continue
       const dev = this.#name(route.oif)
       const taken = routeTakenFirst(left, route)
-      if (taken === route) left = left.filter((other) => other !== route)
+      if (taken === route) left.splice(left.indexOf(route), 1)
       const held = taken === undefined || taken === route ? null : wouldGoFirst(describeRoute(taken, dev))
       const command = `ip route del ${describeRoute(route, dev)}`
       const object = `route ${mine}/32 dev ${dev}`
@@ -240,10 +240,10 @@ class Sweep {
   *#deleteRules(going: readonly { rule: Rule; about: About }[]): Work<Step[]> {
     const steps: Step[] = []
     // Each deletion changes what the kernel would take next.
-    let left: readonly Rule[] = this.view.rules
+    const left = [...this.view.rules]
     for (const { rule, about } of going) {
       const taken = ruleTakenFirst(left, rule)
-      if (taken === rule) left = left.filter((other) => other !== rule)
+      if (taken === rule) left.splice(left.indexOf(rule), 1)
       const object = describeRule(rule)
       const held = taken === undefined || taken === rule ? null : wouldGoFirst(describeRule(taken))
       steps.push({ ...about, held, action: 'delete-rule', object, command: `ip rule del ${object}`, rule })
@@ -262,16 +262,19 @@ class Sweep {
   ): RestoreStep {
     const isDisguised = (rule: SavedRule): boolean => this.#disguised.size > 0 && this.#disguised.has(disguiseKey(rule))
     const held = backend === 'nft' && rules.some(isDisguised) ? DISGUISED : null
-    const commands = [
-      ...rules.map(({ chain, words }) => ['-D', chain, ...words]),
-      ...chains.map((name) => ['-X', name]),
-    ]
     return {
       ...about,
       held,
       action: 'restore',
       object: `${backend} ${table}: ${what}`,
-      command: commands.map((words) => iptablesCommand(backend, table, words)).join(' && '),
+      // When somebody asks for it: of a hundred addresses it would keep others waiting.
+      get command() {
+        const commands = [
+          ...rules.map(({ chain, words }) => ['-D', chain, ...words]),
+          ...chains.map((name) => ['-X', name]),
+        ]
+        return commands.map((words) => iptablesCommand(backend, table, words)).join(' && ')
+      },
       backend,
       table,
       rules,

@@ -98,3 +98,12 @@ test('a stall is counted once, or for every tick that it swallowed', () => {
   expect(latenesses([0.9, 1.5, 4])).toEqual([0, 0.5, 3])
   expect(waits([3, 0.5])).toEqual([3, 2, 1, 0, 0.5])
 })
+
+test('the longest stall is held to twice that of a process which runs iptables-save alone; without waits for a processor it is told', () => {
+  const rounds = { idle: [4, 6, 8], 'iptables-save only': [2, 2, 2] }
+  const found = figures([contest('longest stall', rounds), contest('longest stall with a processor', rounds)])
+  expect(found.map(({ what, measured, limit }) => [what, measured.median, limit])).toEqual([
+    ['the longest stall: idle, beside 10,000 links', 3, 2],
+    ['the same without waits for a processor: idle, beside 10,000 links', 3, null],
+  ])
+})

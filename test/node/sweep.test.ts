@@ -1,5 +1,6 @@
 /** What a pass would do, in which order, and why. */
 import { describe, expect, test } from 'vitest'
+import { atOnce } from '../../src/kernel/turns.js'
 import { foresee, restoreBatch } from '../../src/node/apply.js'
 import { conclude } from '../../src/node/conclude.js'
 import type { Plan, RestoreStep, Step } from '../../src/node/plan.js'
@@ -207,7 +208,7 @@ describe('chains that somebody holds', () => {
     const both = [...lines, ...addressLines('10.128.3.8', GLOBEX, 5), '-A yah-id-10.128.3.8 -j yah-id-10.128.3.9']
     const steps = restores(plan(view(reading([node]), { iptables: nft({ mangle: both }) })))
     expect(steps.every(({ held }) => held === null)).toBe(true)
-    const batch = restoreBatch('mangle', steps).split('\n')
+    const batch = atOnce(restoreBatch('mangle', steps)).split('\n')
     // All rules before all chains: the kernel keeps a chain that is still jumped to.
     expect(batch.findLastIndex((line) => line.startsWith('-D'))).toBeLessThan(
       batch.findIndex((line) => line.startsWith('-X')),

@@ -24,12 +24,22 @@ export class UnwritableCommand extends Error {
  * first of them stands on line 2. Throws UnwritableCommand.
  */
 export function formatBatch(table: string, commands: readonly (readonly string[])[]): string {
-  if (!/^\w+$/.test(table)) throw new UnwritableCommand('no name of a table', table)
-  return [`*${table}`, ...commands.map(formatCommand), 'COMMIT', ''].join('\n')
+  return batchOf(table, commands.map(formatCommand))
 }
 
-function formatCommand(words: readonly string[]): string {
+/** The same of lines that formatCommand has made. */
+export function batchOf(table: string, lines: readonly string[]): string {
+  if (!/^\w+$/.test(table)) throw new UnwritableCommand('no name of a table', table)
+  return [`*${table}`, ...lines, 'COMMIT', ''].join('\n')
+}
+
+/** Nothing that a word could be refused for, but for its length. */
+const ORDINARY = /^-[A-Z](?: [\x20-\x7e]*)?$/
+
+/** One command as a line. Throws UnwritableCommand. */
+export function formatCommand(words: readonly string[]): string {
   const line = words.map(quoteWord).join(' ')
+  if (ORDINARY.test(line) && line.length <= MAX_WORD_BYTES && words.length <= MAX_WORDS) return line
   const fail = (reason: string): never => {
     throw new UnwritableCommand(reason, line)
   }
