@@ -19,6 +19,11 @@ export interface ReconcileOptions {
   readonly dryRun?: boolean | undefined
   /** Milliseconds to leave the node alone between deciding and deciding again; the lock is let go for that time. Default 0. */
   readonly settleMs?: number | undefined
+  /**
+   * Milliseconds for which liveness that was read may be acted on: when deciding took longer, since others had the event loop or
+   * the machine is slow, it is read once more, and decided on without a turn for anybody else. Default 50.
+   */
+  readonly freshMs?: number | undefined
   /** A pass that would remove the leftovers of more bridges and addresses than this removes nothing. Default: no limit. */
   readonly maxRemovals?: number | undefined
   /** Writes down, before anything is removed, what would put it back. */
@@ -100,7 +105,7 @@ export async function decide(
   host: Host,
   net: ContainerNet,
   before: Conclusion | null,
-  options: Pick<ReconcileOptions, 'signal' | 'log'>,
+  options: Pick<ReconcileOptions, 'signal' | 'log' | 'freshMs'>,
 ): Promise<Decision> {
   const first = await readNode(host, net, options)
   const decision = await decideInTurns(first, before, options.signal)
@@ -110,12 +115,11 @@ export async function decide(
   const confirmed = await confirmNode(host, first, departed, options)
   const since = performance.now()
   const last = await decideInTurns(confirmed, before, options.signal)
-  if (performance.now() - since < FRESH_MS) return last
-  // Others had long turns, and somebody may have come to life: once more, and none in between.
+  if (performance.now() - since < (options.freshMs ?? FRESH_MS)) return last
+  // Somebody may have come to life meanwhile.
   return atOnce(planFrom(await confirmNode(host, first, departed, options), before))
 }
 
-/** Milliseconds for which liveness that was read may be acted on. */
 const FRESH_MS = 50
 
 async function decideInTurns(view: NodeView, before: Conclusion | null, signal?: AbortSignal): Promise<Decision> {

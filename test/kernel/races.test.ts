@@ -159,7 +159,8 @@ test('one that comes to life while a busy process decides: it is seen, and left 
     const wire = `ip link add veth9 type veth peer name vethc9; ip link set veth9 master ${GLOBEX}; sleep 0.2`
     const inNode = ['-t', String(node.pid), '--net', '--mount', '--', 'bash', '-ec', wire]
     exchanges = 0
-    const swept = await pass(counted(() => setImmediate(() => execFileSync('nsenter', inNode)), reads))
+    const busy = counted(() => setImmediate(() => execFileSync('nsenter', inNode)), reads)
+    const swept = await pass(busy, { freshMs: 50 })
     expect(exchanges).toBeGreaterThan(reads)
     expect(swept).toMatchObject({ complete: true, bridges: [], addresses: [], steps: [] })
     expect(swept.notices).toContainEqual(expect.objectContaining({ object: 'address 10.128.3.9' }))

@@ -160,7 +160,7 @@ describe('a request to the kernel', () => {
     { code: 'EPERM', fault: refused(EPERM, 'Not yours'), says: /EPERM.*: Not yours$/ },
     { code: 'EBUSY', fault: refused(EBUSY, 'In use elsewhere'), says: /EBUSY.*: In use elsewhere$/ },
   ]
-  test.each(faults)('each refused in turn: $code', { timeout: 180_000 }, async ({ code, fault, says }) => {
+  test.each(faults)('each refused in turn: $code', { timeout: 900_000 }, async ({ code, fault, says }) => {
     const failedObjects: string[] = []
     for (const nth of writes.keys()) {
       if (nth > 0) await node.run(putBack)
