@@ -11,6 +11,8 @@ export default defineConfig({
     // A test starts dozens of processes, and the machine may be slow and busy.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    // The default is a second, in which a slow machine does not start a program.
+    expect: { poll: { timeout: 60_000 } },
     // In CI once more, and the end of the run names what needed it: there a machine that others keep busy is no news.
     retry: process.env.CI ? 1 : 0,
     tags: [

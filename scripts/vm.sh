@@ -79,7 +79,7 @@ project() { # IMAGE COMMAND...
   [[ -e dist/cli.js && -e build/Release/netsweep.node ]] || die 'the checkout is not built: bash scripts/setup.sh'
   mkdir "$stage"
   tar -c --exclude=node_modules/{@biomejs,typescript,node-gyp,.vite,.vite-temp} \
-    package.json tsconfig.json ./*.config.ts dist src test scripts node_modules build/Release/netsweep.node |
+    package.json tsconfig.json ./*.config.ts dist src test scripts bench/crowd.sh node_modules build/Release/netsweep.node |
     tar -x -C "$stage" || die 'could not copy the checkout'
   printf '%q ' "$@" >"$stage/.command"
   bash $parts/image.sh "$stage" "$image"

@@ -343,7 +343,8 @@ test('links come and go all the time: passes find the same, or say that they cou
     expect(found).toBeGreaterThan(0)
   }))
 
-const SETTLE = 400
+/** So long that a slow machine takes a lock in less. */
+const SETTLE = 1500
 
 /** What happens while a pass leaves the node alone: it has let the lock go, so that others can take it. */
 async function whileSettling({ node, host }: Scene, change: () => Promise<unknown>): Promise<Reconciled> {

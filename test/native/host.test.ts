@@ -125,7 +125,7 @@ test('a closed host lets its namespace go, with what is in it', async () => {
   expect(ipLinks().has('passing0')).toBe(true)
   expect(linksOf(await host.exchange(linkDump)).has('eth0')).toBe(true)
   host.close()
-  await expect.poll(() => ipLinks().has('passing0'), { timeout: 5000 }).toBe(false)
+  await expect.poll(() => ipLinks().has('passing0')).toBe(false)
 })
 
 test('a host that is closed while that socket opens', async () => {

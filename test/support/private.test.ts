@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, type TestContext, test, vi } from 'vitest'
+import { expect, onTestFinished, type TestContext, test } from 'vitest'
 import { need } from './machine.js'
 import { firstLine, lines, TestNode } from './node.js'
 import { runProcess, start } from './process.js'
@@ -40,14 +40,14 @@ test.for([
 
   killed.kill('SIGKILL')
 
-  await vi.waitFor(async () => expect(await inhabitants(namespaces)).toBe(0), { timeout: 5000 })
+  await expect.poll(() => inhabitants(namespaces)).toBe(0)
 })
 
 test('what the command leaves running ends with it', async () => {
   const { status, stdout } = await inPrivate('bash', '-c', 'setsid sleep 1000 & readlink /proc/self/ns/net; exit 7')
   expect(status).toBe(7)
   expect(stdout).toMatch(/^net:\[\d+\]\n$/)
-  await vi.waitFor(async () => expect(await inhabitants([stdout.trim()])).toBe(0))
+  await expect.poll(() => inhabitants([stdout.trim()])).toBe(0)
 })
 
 test('exit status, signals, stdin and arguments pass through', async () => {
