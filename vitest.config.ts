@@ -4,10 +4,11 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // Each file in a process of its own: what it started dies with it. More of them than four would only wait for
-    // each other, since the kernel changes one network namespace at a time.
+    // Each file in a process of its own: what it started dies with it. A third of their time they wait for the kernel, so
+    // that there may be more of them than processors; more than four would only wait for each other, since it changes one
+    // network namespace at a time.
     pool: 'forks',
-    maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
+    maxWorkers: Math.min(4, 2 * availableParallelism()),
     // A test starts dozens of processes, and the machine may be slow and busy.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -1,15 +1,11 @@
-/**
- * What a pass records before it removes anything puts all of it back.
- *
- * @module-tag guest
- */
+/** What a pass records before it removes anything puts all of it back. */
 import { expect, test } from 'vitest'
 import { UsageError } from '../../src/node/errors.js'
 import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { hooked, isRead, leftBehind, machine, pass } from './passes.js'
 
-test('a sweep and its record: the node is what it was', async () => {
+test('a sweep and its record: the node is what it was', { tags: 'guest' }, async () => {
   await using node = await TestNode.create()
   await leftBehind(node)
   const host = await machine(node)
