@@ -1,8 +1,4 @@
-/**
- * Long answers, handed over in parts while the kernel goes on.
- *
- * @module-tag guest
- */
+/** Long answers, handed over in parts while the kernel goes on. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'

@@ -1,8 +1,6 @@
 /**
  * Programs that are run on a thread of their own: what they get, what they leave, and how they end. Of a host's `run` the rest
  * is in host.test.ts.
- *
- * @module-tag guest
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
