@@ -43,7 +43,7 @@ export async function removal(lab, size, { oracleRounds }) {
   await node.quiet()
   const watched = node.subject()
   await compareStalls(lab, node, [
-    { id: 'removal', warmUps: WARM_UPS, before, after, round: () => watched.ask('stalls sweep') },
+    { id: 'removal', rounds: lab.rounds, warmUps: WARM_UPS, before, after, round: () => watched.ask('stalls sweep') },
   ])
   await lab.discard()
 }

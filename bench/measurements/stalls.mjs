@@ -27,6 +27,7 @@ export async function stalls(lab, size) {
     })),
     {
       id: 'deploy, stop and sweep',
+      rounds: lab.rounds,
       async round() {
         const deployed = await subject.ask(`stalls deploy ${JSON.stringify(newcomer)}`)
         const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
@@ -60,7 +61,11 @@ export async function idleStalls(lab, size) {
 export async function compareStalls(lab, node, entries) {
   const saveOnly = node.start(process.execPath, ['save-only.mjs'])
   const all = [...entries, { id: 'iptables-save only', warmUps: WARM_UPS, round: () => saveOnly.ask() }]
-  const taken = await lab.compare('longest stall', node, all, { value: ({ late }) => Math.max(...late) })
+  const taken = await lab.compare('longest stall', node, all, {
+    // What is asked takes tens of milliseconds, in which a tick is due once each: few for telling where 99 % of them are.
+    rounds: lab.manyRounds,
+    value: ({ late }) => Math.max(...late),
+  })
   await node.quiet()
   const served = Object.entries(taken).map(
     ([id, rounds]) =>

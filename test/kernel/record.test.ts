@@ -5,7 +5,7 @@ import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { hooked, isRead, leftBehind, machine, pass } from './passes.js'
 
-test('a sweep and its record: the node is what it was', { tags: 'guest' }, async () => {
+test('a sweep and its record: the node is what it was', async () => {
   await using node = await TestNode.create()
   await leftBehind(node)
   const host = await machine(node)

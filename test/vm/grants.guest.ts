@@ -74,7 +74,7 @@ async function stops(stopped: string, backend: Backend): Promise<void> {
   }
 }
 
-test("somebody else's filter on the same pref stays", { tags: 'guest' }, async () => {
+test("somebody else's filter on the same pref stays", async () => {
   await using node = await TestNode.create()
   await deploy(node, 'api', 7, 'acme', '--allow', 'globex/prod/billing')
   await deploy(node, 'billing', 9, 'globex')

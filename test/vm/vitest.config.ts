@@ -16,6 +16,8 @@ export default defineConfig({
       'test/rtnetlink/{change,live,loose,namespace-id}.test.ts',
     ],
     maxWorkers: 1,
+    // One process for all files: each would load the same again, for seconds.
+    isolate: false,
     maxConcurrency: 1,
     testTimeout: SLOW,
     hookTimeout: SLOW,
