@@ -28,6 +28,7 @@ export async function stalls(lab, size) {
     {
       id: 'deploy, stop and sweep',
       rounds: lab.rounds,
+      warmUps: WARM_UPS,
       async round() {
         const deployed = await subject.ask(`stalls deploy ${JSON.stringify(newcomer)}`)
         const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
