@@ -29,6 +29,7 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("readFileIn", readFileIn);
   add("writeFileIn", writeFileIn);
   add("startProgram", startProgram);
+  add("bridgeNames", bridgeNames);
   add("bridgePorts", bridgePorts);
   add("tryLock", tryLock);
   add("encodeFilterDump", encodeFilterDump);

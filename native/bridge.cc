@@ -5,10 +5,12 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,43 @@ namespace {
 
 // The kernel numbers the ports of a bridge with ten bits, from 1.
 constexpr size_t kPortNumbers = 1024;
+
+// The kernel refuses room for 2048.
+constexpr size_t kMostBridges = 2047;
+
+/** Of the namespace that the calling thread is in. */
+Descriptor ioctlSocket() {
+  return Descriptor(check(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+}
+
+struct Name {
+  int index;
+  std::string name;
+};
+
+/**
+ * rtnetlink walks all links for it and takes thrice as long. None where it is not to be had like this: there may be more than
+ * fit, or the module is not loaded, and asking would load it.
+ */
+std::optional<std::vector<Name>> allBridges(int socket) {
+  if (access("/sys/module/bridge", F_OK) != 0) return std::nullopt;
+  std::vector<int> indexes(kMostBridges);
+  unsigned long arguments[] = {BRCTL_GET_BRIDGES, reinterpret_cast<unsigned long>(indexes.data()), kMostBridges, 0};
+  const int found = ioctl(socket, SIOCGIFBR, arguments);
+  // The module is just being unloaded, or this kernel has no such call.
+  if (found < 0 && (errno == ENOPKG || errno == EOPNOTSUPP || errno == ENOTTY)) return std::nullopt;
+  const size_t count = static_cast<size_t>(check(found, "ioctl BRCTL_GET_BRIDGES"));
+  if (count >= kMostBridges) return std::nullopt;
+  std::vector<Name> names;
+  for (size_t place = 0; place < count; ++place) {
+    ifreq request{};
+    request.ifr_ifindex = indexes[place];
+    if (ioctl(socket, SIOCGIFNAME, &request) == 0) names.push_back({indexes[place], request.ifr_name});
+    // Else it has gone meanwhile.
+    else if (errno != ENODEV) throw SystemError("ioctl SIOCGIFNAME", errno);
+  }
+  return names;
+}
 
 struct Ports {
   std::vector<int> indexes;
@@ -61,6 +100,17 @@ std::vector<std::string> linkNames(const Napi::Value& value) {
   return names;
 }
 
+Napi::Value toValue(Napi::Env env, const std::vector<Name>& names) {
+  auto list = Napi::Array::New(env, names.size());
+  for (uint32_t place = 0; place < names.size(); ++place) {
+    auto object = Napi::Object::New(env);
+    object.Set("index", names[place].index);
+    object.Set("name", names[place].name);
+    list.Set(place, object);
+  }
+  return list;
+}
+
 Napi::Value toValue(Napi::Env env, const Ports& ports) {
   auto indexes = Napi::Array::New(env, ports.indexes.size());
   for (uint32_t place = 0; place < ports.indexes.size(); ++place) indexes.Set(place, ports.indexes[place]);
@@ -72,13 +122,24 @@ Napi::Value toValue(Napi::Env env, const Ports& ports) {
 
 }  // namespace
 
-Napi::Value bridgePorts(const Napi::CallbackInfo& info) {
+Napi::Value bridgeNames(const Napi::CallbackInfo& info) {
   return rejecting(info.Env(), [&] {
     // Shared, because a std::function must be copyable.
     const auto netns = std::make_shared<Descriptor>(duplicate(descriptor(info[0], "netnsFd")));
+    return Environment::run(info.Env(), [netns]() -> ToValue {
+      enter(*netns);
+      const Descriptor socket = ioctlSocket();
+      return [found = allBridges(socket.get())](Napi::Env env) { return found ? toValue(env, *found) : env.Null(); };
+    });
+  });
+}
+
+Napi::Value bridgePorts(const Napi::CallbackInfo& info) {
+  return rejecting(info.Env(), [&] {
+    const auto netns = std::make_shared<Descriptor>(duplicate(descriptor(info[0], "netnsFd")));
     return Environment::run(info.Env(), [netns, names = linkNames(info[1])]() -> ToValue {
       enter(*netns);
-      const Descriptor socket(check(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+      const Descriptor socket = ioctlSocket();
       std::vector<Ports> found;
       for (const std::string& name : names) found.push_back(portsOf(socket.get(), name));
       return [found = std::move(found)](Napi::Env env) {

@@ -77,6 +77,11 @@ export interface Host {
    */
   exchange(requests: Buffer, options?: ExchangeOptions): Promise<Buffer>
   /**
+   * The names of all bridges, by index and in its order, asked of the bridge module: rtnetlink takes thrice as long to find them
+   * among many links. Null where the module does not tell.
+   */
+  bridgeNames(): Promise<ReadonlyMap<number, string> | null>
+  /**
    * The ports of each bridge of these names, asked of the bridge itself: rtnetlink would walk all links of the node for
    * each. ENODEV: no link has that name now; EOPNOTSUPP: it is no bridge, or a kernel that does not tell.
    */

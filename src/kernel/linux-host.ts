@@ -109,6 +109,14 @@ class LinuxHost implements Host {
     }
   }
 
+  async bridgeNames(): Promise<ReadonlyMap<number, string> | null> {
+    this.#assertOpen()
+    const found = await coded(native().bridgeNames(this.#entered))
+    if (found === null) return null
+    // In the order in which rtnetlink lists them.
+    return new Map(found.map(({ index, name }) => [index, name] as const).sort(([one], [other]) => one - other))
+  }
+
   async bridgePorts(names: readonly string[]): Promise<readonly BridgePorts[]> {
     this.#assertOpen()
     if (names.length === 0) return []

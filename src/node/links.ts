@@ -38,17 +38,16 @@ export function bridgeNames({ bridges }: Pick<LinkReading, 'bridges'>): Readonly
 }
 
 export async function readLinks(host: Host, net: ContainerNet, options: ReadOptions): Promise<LinkReading> {
-  // The dump comes last: the kernel walks all links for it, and meanwhile what came before is decoded.
-  const asked = [...hostVeths(), linksOfKind('bridge')]
-  const named = [...(await readLists(host, asked, { ...options, absent: ['ENODEV'] }))]
-  const found = named.pop() ?? []
-  const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
+  // Veths first: the other way round, one might hang on a bridge that was made in between, and seem to hang on none.
+  const named = await readLists(host, hostVeths(), { ...options, absent: ['ENODEV'] })
   // The kernel answers to alternative names too; a host veth is one by its own name, and once.
   const byIndex = new Map(named.flat().map((link) => [link.index, link]))
   const veths = [...byIndex.values()].filter(({ name, kind }) => kind === 'veth' && hostVethOctet(name) !== null)
+  const found = await tellBridges(host, options)
+  const own = found.filter(({ name }) => name === net.bridge || net.isTenantBridge(name))
   const bridges = await readBridges(host, net, own, veths, options)
   const loosePeers = await readLoosePeers(host, veths, options)
-  const otherBridges = new Map(found.filter((link) => !own.includes(link)).map(({ index, name }) => [index, name]))
+  const otherBridges = new Map(found.filter((bridge) => !own.includes(bridge)).map(({ index, name }) => [index, name]))
   return { bridges, veths, loosePeers, otherBridges, taken: new Set() }
 }
 
@@ -60,37 +59,63 @@ function hostVeths(): readonly Request<Link>[] {
 
 let hostVethRequests: readonly Request<Link>[] | undefined
 
+/** A bridge as it was listed. */
+type ToldBridge = Pick<Link, 'index' | 'name'>
+
+/** All bridges of the node. */
+async function tellBridges(host: Host, options: ReadOptions): Promise<readonly ToldBridge[]> {
+  const told = await tell(host.bridgeNames(), 'bridges')
+  if (told !== null) return Array.from(told, ([index, name]) => ({ index, name }))
+  const [found] = await readLists(host, [linksOfKind('bridge')], options)
+  return found
+}
+
 async function readBridges(
   host: Host,
   net: ContainerNet,
-  links: readonly Link[],
+  bridges: readonly ToldBridge[],
   veths: readonly Link[],
   options: ReadOptions,
 ): Promise<OwnBridge[]> {
-  const tenants = links.filter(({ name }) => name !== net.bridge)
+  const tenants = bridges.filter(({ name }) => name !== net.bridge)
   const asked = await askPorts(host, tenants, veths)
-  const lists = await readLists(host, [...links.map(({ index }) => addressesOf(index)), ...asked.requests], {
+  const count = bridges.length
+  const indexes = bridges.map(({ index }) => index)
+  const lists = await readLists(host, [...indexes.map(linkByIndex), ...indexes.map(addressesOf), ...asked.requests], {
     ...options,
     gone: ['ENODEV'],
   })
-  const addresses = lists.slice(0, links.length) as readonly (readonly Address[])[]
-  const ports = asked.ports(lists.slice(links.length) as readonly (readonly Link[])[])
+  const links = stillBridges(bridges, lists.slice(0, count) as readonly (readonly Link[])[])
+  const addresses = lists.slice(count, 2 * count) as readonly (readonly Address[])[]
+  const ports = asked.ports(lists.slice(2 * count) as readonly (readonly Link[])[])
   return links.map((link, i) => ({
     link,
     tenant: link.name !== net.bridge,
     addresses: addresses[i] ?? [],
-    ports: ports[tenants.indexOf(link)] ?? [],
+    ports: ports[tenants.findIndex(({ index }) => index === link.index)] ?? [],
   }))
 }
 
 /** The ports of these bridges, each by its place. */
 export async function readPorts(
   host: Host,
-  bridges: readonly Link[],
+  bridges: readonly ToldBridge[],
   options: ReadOptions,
 ): Promise<readonly (readonly Link[])[]> {
-  const { requests, ports } = await askPorts(host, bridges, [])
-  return ports(await readLists(host, requests, { ...options, gone: ['ENODEV'] }))
+  const asked = await askPorts(host, bridges, [])
+  const requests = [...bridges.map(({ index }) => linkByIndex(index)), ...asked.requests]
+  const lists = await readLists(host, requests, { ...options, gone: ['ENODEV'] })
+  stillBridges(bridges, lists)
+  return asked.ports(lists.slice(bridges.length))
+}
+
+/** Bridges are listed, and asked for their ports, by name: each must have had its own at the end as well. @throws Stale */
+function stillBridges(bridges: readonly ToldBridge[], answers: readonly (readonly Link[])[]): readonly Link[] {
+  return bridges.map(({ index, name }, i) => {
+    const link = answers[i]?.[0]
+    if (link?.name !== name || link.kind !== 'bridge') throw new Stale(`link ${index}`, `it is not ${name} any more`)
+    return link
+  })
 }
 
 /** What the bridges say of their ports, the questions that this leaves, and what the answers to these come to. */
@@ -100,14 +125,11 @@ interface AskedPorts {
   ports(answers: readonly (readonly Link[])[]): readonly (readonly Link[])[]
 }
 
-/**
- * `known`: links that need not be asked for again. The bridges are asked by name: that each still has its own is made sure of
- * behind it.
- */
-async function askPorts(host: Host, bridges: readonly Link[], known: readonly Link[]): Promise<AskedPorts> {
+/** `known`: links that need not be asked for again. */
+async function askPorts(host: Host, bridges: readonly ToldBridge[], known: readonly Link[]): Promise<AskedPorts> {
   const told = await tellPorts(host, bridges)
   const byIndex = new Map(known.map((link) => [link.index, link]))
-  const isKnown = (index: number, bridge: Link): boolean => byIndex.get(index)?.master === bridge.index
+  const isKnown = (index: number, bridge: ToldBridge): boolean => byIndex.get(index)?.master === bridge.index
   const requests = bridges.map((bridge, i) => {
     const ports = told[i]
     // A kernel whose bridges do not tell: by walking all links.
@@ -115,12 +137,10 @@ async function askPorts(host: Host, bridges: readonly Link[], known: readonly Li
     return ports.indexes.filter((index) => !isKnown(index, bridge)).map((index) => linkByIndex(index))
   })
   return {
-    requests: [...bridges.map(({ index }) => linkByIndex(index)), ...requests.flat()],
+    requests: requests.flat(),
     ports(answers) {
-      const links = answers.slice(bridges.length)
+      const links = [...answers]
       return bridges.map((bridge, i) => {
-        if (answers[i]?.[0]?.name !== bridge.name)
-          throw new Stale(`link ${bridge.index}`, `it is not ${bridge.name} any more`)
         const others = links.splice(0, requests[i]?.length ?? 0).flat()
         const moved = others.find(({ master }) => master !== bridge.index)
         if (moved !== undefined) throw new Stale(`ports of ${bridge.name}`, `port ${moved.name} has left it meanwhile`)
@@ -136,15 +156,9 @@ async function askPorts(host: Host, bridges: readonly Link[], known: readonly Li
 /** What a kernel answers whose bridges do not tell. */
 const UNTOLD: ReadonlySet<string> = new Set(['EOPNOTSUPP', 'ENOTTY'])
 
-async function tellPorts(host: Host, bridges: readonly Link[]): Promise<readonly BridgePorts[]> {
-  const read = 'ports of the tenant bridges'
-  let found: readonly BridgePorts[]
-  try {
-    found = await host.bridgePorts(bridges.map(({ name }) => name))
-  } catch (cause) {
-    const { code = 'FAILED' } = cause as NodeJS.ErrnoException
-    throw readError(read, new NetlinkError({ operation: read, code, cause }))
-  }
+async function tellPorts(host: Host, bridges: readonly ToldBridge[]): Promise<readonly BridgePorts[]> {
+  const names = bridges.map(({ name }) => name)
+  const found = await tell(host.bridgePorts(names), 'ports of the tenant bridges')
   for (const [i, ports] of found.entries()) {
     if ('indexes' in ports || UNTOLD.has(ports.code)) continue
     const what = `ports of ${bridges[i]?.name}`
@@ -152,6 +166,15 @@ async function tellPorts(host: Host, bridges: readonly Link[]): Promise<readonly
     throw readError(what, new NetlinkError({ operation: what, code: ports.code }))
   }
   return found
+}
+
+async function tell<T>(telling: Promise<T>, read: string): Promise<T> {
+  try {
+    return await telling
+  } catch (cause) {
+    const { code = 'FAILED' } = cause as NodeJS.ErrnoException
+    throw readError(read, new NetlinkError({ operation: read, code, cause }))
+  }
 }
 
 /** What stands on tenant bridges without a port and would go with them, as far as it is in this namespace. */

@@ -254,7 +254,7 @@ test('a dead bridge is replaced by another one of its name just before its delet
   }))
 
 test.each([
-  ['the first reading alone', reading(/^links of kind bridge/), 'ip link del NAME'],
+  ['the first reading alone', reading(/^link veth/), 'ip link del NAME'],
   ['the second reading alone', confirming, ''],
 ])('another kind of link bears a detached name in %s: its rules stay', (where, moment, undo) =>
   stopped(async (scene) => {
@@ -462,6 +462,24 @@ test('a sweep that dies between two writes leaves what the next one finds', () =
     }
     expect(survived).toBeGreaterThan(3)
     expect(await node.dump()).toEqual(clean)
+  }))
+
+test('a workload is wired between the reading of the host veths and that of the bridges: nothing of it goes', () =>
+  stopped(async ({ node, host }) => {
+    const wired = ['--workload', 'fresh', '--addr', '10.128.3.12', '--tenant', 'initech']
+    let asked = 0
+    const swept = await pass({
+      ...delegate(host),
+      async bridgeNames() {
+        if (asked++ === 0) await node.oracle('deploy', ...wired)
+        return host.bridgeNames()
+      },
+    })
+    expect(asked).toBeGreaterThan(1)
+    expect(swept).toMatchObject({ complete: true, bridges: [GLOBEX], addresses: ['10.128.3.9'] })
+    const after = await node.dump()
+    await node.oracle('deploy', ...wired)
+    expect(await node.dump()).toEqual(after)
   }))
 
 test('a host veth moves to another bridge when the links were read by name: it is a port of that one', async () => {

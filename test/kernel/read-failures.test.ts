@@ -169,7 +169,6 @@ test('a pass asks every kind of question that this file is about, most of them t
   const names = reads.map(nameOf)
   const times = (pattern: RegExp): number => names.filter((name) => pattern.test(name)).length
   expect(reads.every(isRead)).toBe(true)
-  expect(times(/^links of kind bridge$/)).toBe(2)
   // What stands on top of a bridge can only be found among all; asked when there is something to remove.
   expect(times(/^all links$/)).toBe(1)
   expect(times(/^link veth\d+$/)).toBe(2 * 253)
@@ -181,8 +180,8 @@ test('a pass asks every kind of question that this file is about, most of them t
   expect(times(/^IPv4 neighbours of link/)).toBe(4)
   expect(times(/^(number of )?tracked connections$/)).toBe(2)
   expect(times(/^nft rules of ip \w+ \w+$/)).toBe(4)
-  // Whether the bridges are still there; in either reading whether tenant bridges have their names, and the loose veth's peer.
-  expect(times(/^link \d+$/)).toBe(4 + 2 * (3 + 1))
+  // Whether the bridges are still there; in either reading each of them by its index, and the loose veth's peer.
+  expect(times(/^link \d+$/)).toBe(4 + 2 * (4 + 1))
   expect(times(new RegExp(`^link ${UMBRELLA}$`))).toBe(2)
 })
 
@@ -287,6 +286,85 @@ test('many bridges: their routes come in one dump, and that one is not spared ei
   } finally {
     own.close()
   }
+})
+
+describe('the bridges, which the bridge module tells', () => {
+  const failNames = (host: Host, bridgeNames: Host['bridgeNames']): Host => ({ ...delegate(host), bridgeNames })
+
+  test('not at all', async () => {
+    for (const [errno, code] of Object.entries({ EPERM: 'PRIVILEGE', EMFILE: 'FAILED' }))
+      for (const nth of [1, 2]) {
+        let asked = 0
+        const broken = failNames(host, async () => {
+          if (++asked === nth) throw Object.assign(new Error(`socket: ${errno}`), { code: errno })
+          return host.bridgeNames()
+        })
+        expect(await failing(broken)).toMatchObject({ read: 'bridges', code })
+        expect(asked).toBe(nth)
+      }
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test('where it does not tell, all links are walked, to the same end', async () => {
+    const told = await pass(host, { dryRun: true })
+    const calls: Call[] = []
+    const mute = failNames(host, async () => null)
+    const walked = await pass(recording(mute, calls), { dryRun: true })
+    expect(walked.steps).toEqual(told.steps)
+    expect(walked.notices).toEqual(told.notices)
+    const walk = calls.filter(isRequest).map(nameOf)
+    expect(walk.filter((name) => name === 'links of kind bridge')).toHaveLength(2)
+    for (const { fault, code } of [...ANY, ...LISTS])
+      for (const nth of [1, 2]) {
+        const of = (request: Message): boolean => isRead(request) && nameOf(request) === 'links of kind bridge'
+        // What is interrupted is read again: from then on, each time.
+        let asked = 0
+        const from: ExchangeFault = (request, forward) =>
+          ++asked < nth ? forward().then((answer) => [...answer]) : fault(request, forward)
+        const error = await failing(failExchange(mute, { of }, from))
+        expect(error).toMatchObject({ read: 'links of kind bridge', code })
+      }
+    expect(difference(untouched, await node.snapshot())).toEqual([])
+  })
+
+  test.each([
+    { what: 'a bridge renamed', change: `ip link set ${INITECH} name other0`, dead: [] },
+    { what: 'a bridge gone', change: `ip link del ${INITECH}`, dead: [] },
+    {
+      what: 'another kind of link in its place',
+      change: `
+        index=$(ip -o link show ${INITECH} | cut -d: -f1)
+        ip link del ${INITECH}; ip link add ${INITECH} index "$index" type veth peer name other0`,
+      dead: [],
+    },
+    {
+      what: 'another bridge of its name',
+      change: `ip link del ${INITECH}; ip link add ${INITECH} type bridge`,
+      dead: [INITECH],
+    },
+  ])('$what right after: all is read again', async ({ change, dead }) => {
+    await using shaky = await TestNode.create()
+    await shaky.run(`
+      ip link add yah0 type bridge; ip addr add 10.128.3.1/24 dev yah0; ip link set yah0 up
+      ip link add ${INITECH} type bridge`)
+    const own = await machine(shaky)
+    try {
+      let asked = 0
+      const swept = await pass(
+        failNames(own, async () => {
+          const found = await own.bridgeNames()
+          if (asked++ === 0) await shaky.run(change)
+          return found
+        }),
+        { dryRun: true },
+      )
+      expect(asked).toBeGreaterThan(1)
+      expect(swept.steps.map(({ object }) => object)).toEqual(dead.map((name) => `bridge ${name}`))
+      expect(swept.notices).toEqual([])
+    } finally {
+      own.close()
+    }
+  })
 })
 
 describe('the ports of tenant bridges, which the bridges tell', () => {

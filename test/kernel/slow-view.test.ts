@@ -109,6 +109,10 @@ test.each<{ what: string; change: Partial<Host> }>([
         ),
     },
   },
+  {
+    what: 'a bridge that is not told',
+    change: { bridgeNames: async () => new Map([...((await host.bridgeNames()) ?? [])].slice(1)) },
+  },
   { what: 'a route that is sifted out', change: sifting(RTA_OIF) },
   { what: 'what stands on a bridge, sifted out', change: sifting(IFLA_LINK) },
   { what: 'a filter that is not listed', change: withoutObjects(RTM_GETTFILTER) },

@@ -1,7 +1,8 @@
-/** What a bridge says of its ports, against ip-link(8). */
+/** What the bridge module says of bridges, and they of their ports, against ip-link(8). */
+import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { native } from '../../src/kernel/native.js'
-import { ip, ipBatch, ipLinks } from './support.js'
+import { ip, ipBatch, ipLinks, loadAddon } from './support.js'
 
 const EBADF = 9
 const ENODEV = 19
@@ -14,10 +15,18 @@ const MANY = 300
 /** In the namespace that the tests themselves run in. */
 const HERE = 'bridge-here'
 
+/** Prints what is told of the caller's own namespace. */
+const TELL = `${loadAddon} native.bridgeNames(-1).then((found) => console.log('told ' + JSON.stringify(found)))`
+
 let netns: number
 const ports = async (...names: string[]) => native().bridgePorts(netns, names)
 const listed = (bridge: string, ...of: string[]) =>
   sorted((JSON.parse(ip(...of, '-j', 'link', 'show', 'master', bridge)) as { ifindex: number }[]).map((l) => l.ifindex))
+const bridges = (...of: string[]) =>
+  (JSON.parse(ip(...of, '-j', 'link', 'show', 'type', 'bridge')) as { ifindex: number; ifname: string }[])
+    .map(({ ifindex, ifname }) => ({ index: ifindex, name: ifname }))
+    .sort(byIndex)
+const byIndex = (one: { index: number }, other: { index: number }) => one.index - other.index
 const sorted = (indexes: readonly number[] = []) => [...indexes].sort((a, b) => a - b)
 
 beforeAll(async () => {
@@ -42,6 +51,61 @@ beforeAll(async () => {
 afterAll(() => {
   native().closeNamespace(netns)
   ip('netns', 'del', node)
+})
+
+test('the bridges are those that ip lists, by their own names', async () => {
+  const found = await native().bridgeNames(netns)
+  expect([...(found ?? [])].sort(byIndex)).toEqual(bridges('-n', node))
+  expect(found?.map(({ name }) => name).sort()).toEqual([LONGEST, 'few', 'many', 'none'].sort())
+})
+
+test('a bridge that comes, one that goes, and one that is called something else', async () => {
+  ip('-n', node, 'link', 'add', 'name', 'fresh', 'type', 'bridge')
+  expect((await native().bridgeNames(netns))?.map(({ name }) => name)).toContain('fresh')
+  ip('-n', node, 'link', 'set', 'fresh', 'name', 'renamed')
+  expect([...((await native().bridgeNames(netns)) ?? [])].sort(byIndex)).toEqual(bridges('-n', node))
+  ip('-n', node, 'link', 'del', 'renamed')
+  expect([...((await native().bridgeNames(netns)) ?? [])].sort(byIndex)).toEqual(bridges('-n', node))
+})
+
+test('a namespace without a bridge has none', async () => {
+  const empty = `${node}-empty`
+  ip('netns', 'add', empty)
+  const descriptor = await native().openNamespace(empty)
+  try {
+    expect(await native().bridgeNames(descriptor)).toEqual([])
+  } finally {
+    native().closeNamespace(descriptor)
+    ip('netns', 'del', empty)
+  }
+})
+
+test('as many as may be all that fits: nothing is told', async () => {
+  const crowded = `${node}-crowded`
+  ip('netns', 'add', crowded)
+  const descriptor = await native().openNamespace(crowded)
+  const add = (from: number, to: number) =>
+    ipBatch(
+      ['-n', crowded],
+      Array.from({ length: to - from }, (_, i) => `link add name b${from + i} type bridge`),
+    )
+  try {
+    add(0, 2046)
+    expect([...((await native().bridgeNames(descriptor)) ?? [])].sort(byIndex)).toEqual(bridges('-n', crowded))
+    add(2046, 2047)
+    expect(await native().bridgeNames(descriptor)).toBeNull()
+    add(2047, 2048)
+    expect(await native().bridgeNames(descriptor)).toBeNull()
+  } finally {
+    native().closeNamespace(descriptor)
+    ip('netns', 'del', crowded)
+  }
+}, 60_000)
+
+test('where the module is not loaded nothing is told', () => {
+  const script = 'mount --no-mtab -t tmpfs none /sys/module && exec "$0" -e "$1"'
+  const told = execFileSync('unshare', ['--mount', 'bash', '-c', script, process.execPath, TELL], { encoding: 'utf8' })
+  expect(told).toBe('told null\n')
 })
 
 test('the ports are those that ip lists, each bridge’s in its place', async () => {
@@ -91,6 +155,8 @@ test('the namespace is the descriptor’s; -1 is the caller’s own', async () =
     expect(here?.indexes).toHaveLength(1)
     expect(few?.errno).toBe(ENODEV)
     expect((await ports(HERE))[0]?.errno).toBe(ENODEV)
+    expect([...((await native().bridgeNames(-1)) ?? [])].sort(byIndex)).toEqual(bridges())
+    expect(bridges().map(({ name }) => name)).toContain(HERE)
   } finally {
     ip('link', 'del', HERE)
     ip('link', 'del', `${HERE}0`)
@@ -109,5 +175,7 @@ test.each([
 
 test('descriptors that are wrong', async () => {
   expect(() => native().bridgePorts(-2, ['few'])).toThrow(RangeError)
+  expect(() => native().bridgeNames(-2)).toThrow(RangeError)
+  await expect(native().bridgeNames(1_000_000)).rejects.toMatchObject({ errno: EBADF })
   await expect(native().bridgePorts(1_000_000, ['few'])).rejects.toMatchObject({ errno: EBADF })
 })

@@ -25,6 +25,7 @@ export function fakeHost(kernel: (requests: readonly Message[]) => Answer, rest:
   return {
     namespace: { device: 4, inode: 4026531840 },
     exchange: async (requests) => Buffer.concat(kernel([...readMessages(requests)])),
+    bridgeNames: async () => null,
     bridgePorts: async (names) => names.map(() => ({ indexes: [] })),
     run: async (command) => {
       throw new Error(`the fake host cannot run ${command}`)
@@ -258,6 +259,7 @@ export function delegate(host: Host): Host {
   return {
     namespace: host.namespace,
     exchange: (requests, options) => host.exchange(requests, options),
+    bridgeNames: () => host.bridgeNames(),
     bridgePorts: (names) => host.bridgePorts(names),
     run: (command, args, options) => host.run(command, args, options),
     readFile: (path) => host.readFile(path),
