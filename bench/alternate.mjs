@@ -13,7 +13,7 @@
  */
 
 /** Of programs whose engine compiles what it finds to be used often, as that of an agent that runs for days has. */
-export const WARM_UPS = 15
+export const WARM_UPS = 50
 const WARM_ENOUGH_MS = 3000
 
 /**
