@@ -49,8 +49,9 @@ export function* ownTablesOf(saves: ReadonlyMap<Backend, Save>, net: ContainerNe
     const mangle = tables.get('mangle')
     if (mangle !== undefined) chains.push(...(yield* addressChains(backend, mangle, subnet)))
     for (const [table, chain] of RULE_PLACES) {
+      const place = placeOf({ table, chain })
       for (const rule of rulesAt(tables, table, chain)) {
-        const bridge = forms.bridgeOf(table, chain, rule)
+        const bridge = forms.bridgeOf(place, rule)
         if (bridge !== undefined) rules.push({ backend, table, bridge, rule })
         yield
       }
@@ -97,8 +98,7 @@ class RuleForms {
   }
 
   /** The tenant bridge that a rule of this project's names, null for the one that names none, undefined: not ours. */
-  bridgeOf(table: string, chain: string, rule: SavedRule): string | null | undefined {
-    const place = placeOf({ table, chain })
+  bridgeOf(place: string, rule: SavedRule): string | null | undefined {
     const bridges = bridgesIn(rule, this.net)
     if (bridges.length === 0) return this.#shared.get(place)?.has(rule) ? null : undefined
     const texts = this.#texts.get(place)
@@ -163,27 +163,37 @@ function* addressChains(backend: Backend, mangle: Table, subnet: Subnet): Work<A
   const found: AddressChains[] = []
   for (const [address, chains] of byAddress) {
     yield
-    const ownJumps = jumpRules(address)
-    const own: SavedRule[] = []
-    const holders = new Map<string, SavedRule[]>()
-    for (const { name } of chains) {
-      for (const rule of jumps.get(name) ?? []) {
-        if (rule.chain === 'PREROUTING' && isOneOf(ownJumps, rule)) own.push(rule)
-        else addTo(holders, name, rule)
-      }
-    }
-    const isIdentity = ({ name }: Chain): boolean => name === identityChain(address)
-    found.push({
-      backend,
-      address,
-      chains,
-      jumps: own,
-      holders,
-      identities: chains.filter(isIdentity).flatMap((chain) => identitiesOf(chain, address, subnet)),
-      admitted: chains.filter((chain) => !isIdentity(chain)).flatMap((chain) => admittedBy(chain, address)),
-    })
+    found.push(chainsOf(backend, address, chains, jumps, subnet))
   }
   return found
+}
+
+function chainsOf(
+  backend: Backend,
+  address: string,
+  chains: readonly Chain[],
+  jumps: ReadonlyMap<string, readonly SavedRule[]>,
+  subnet: Subnet,
+): AddressChains {
+  const ownJumps = jumpRules(address)
+  const own: SavedRule[] = []
+  const holders = new Map<string, SavedRule[]>()
+  for (const { name } of chains) {
+    for (const rule of jumps.get(name) ?? []) {
+      if (rule.chain === 'PREROUTING' && isOneOf(ownJumps, rule)) own.push(rule)
+      else addTo(holders, name, rule)
+    }
+  }
+  const isIdentity = ({ name }: Chain): boolean => name === identityChain(address)
+  return {
+    backend,
+    address,
+    chains,
+    jumps: own,
+    holders,
+    identities: chains.filter(isIdentity).flatMap((chain) => identitiesOf(chain, address, subnet)),
+    admitted: chains.filter((chain) => !isIdentity(chain)).flatMap((chain) => admittedBy(chain, address)),
+  }
 }
 
 /** Every rule of the table that jumps to one of these chains, by chain. */
