@@ -9,7 +9,9 @@ const net = new ContainerNet()
 const read = (name: string): unknown => JSON.parse(readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'))
 
 test('the schema that is published is the one that files are checked with', () => {
-  expect(read('workload.schema.json')).toEqual(toJsonSchema(workloadSchema, { target: 'draft-2020-12', typeMode: 'input' }))
+  expect(read('workload.schema.json')).toEqual(
+    toJsonSchema(workloadSchema, { target: 'draft-2020-12', typeMode: 'input' }),
+  )
 })
 
 test('the example is a workload, to the last field', () => {
