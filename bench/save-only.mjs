@@ -11,5 +11,5 @@ for await (const _ of createInterface(process.stdin)) {
   const start = performance.now()
   await run('iptables-nft-save', [], { maxBuffer: 2 ** 30 })
   const ms = performance.now() - start
-  process.stdout.write(`${JSON.stringify({ ms, ...watch.end() })}\n`)
+  process.stdout.write(`${JSON.stringify({ ms, ...(await watch.end()) })}\n`)
 }

@@ -1,6 +1,6 @@
 /**
  * The project in a process that goes on running, as an agent has it. Answers each line of its input, a question with a JSON
- * argument behind it, by a line of JSON; `stalls` in front of a question tells how late the event loop was meanwhile, and how much of it for want of a processor.
+ * argument behind it, by a line of JSON; `stalls` in front of a question tells how late the event loop was meanwhile, and what for.
  */
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -61,7 +61,7 @@ async function answer(question, argument, stalls) {
   const start = performance.now()
   const result = await questions[question](argument)
   const ms = performance.now() - start
-  const stalled = watch?.end()
+  const stalled = await watch?.end()
   return { ms, ...stalled, ...result() }
 }
 

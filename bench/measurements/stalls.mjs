@@ -4,10 +4,12 @@ import { waits } from '../stalls.mjs'
 import { quantile } from '../statistics.mjs'
 import { describe } from '../workloads.mjs'
 
-/** @typedef {{ late: number[], unserved: number[] }} Watched */
+/** Of each tick, in ms. @typedef {{ late: number[], unserved: number[], collecting: number[] }} Watched */
 
 /** The longest stall, less what the process waited for a processor: that is the machine's, and not its own. */
 export const SERVED = 'longest stall with a processor'
+/** And less the collection of garbage: what is left is the work of the program. */
+export const WORKING = 'longest stall at work'
 
 const QUESTIONS = /** @type {const} */ (['links', 'needs', 'idle'])
 
@@ -34,7 +36,8 @@ export async function stalls(lab, size) {
         const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
         const swept = await subject.ask('stalls sweep')
         const all = [deployed, stopped, swept]
-        return { late: all.flatMap(({ late }) => late), unserved: all.flatMap(({ unserved }) => unserved) }
+        const joined = (/** @type {keyof Watched} */ what) => all.flatMap((watched) => watched[what])
+        return { late: joined('late'), unserved: joined('unserved'), collecting: joined('collecting') }
       },
     },
   ])
@@ -68,16 +71,25 @@ export async function compareStalls(lab, node, entries) {
     value: ({ late }) => Math.max(...late),
   })
   await node.quiet()
-  const served = Object.entries(taken).map(
-    ([id, rounds]) =>
-      /** @type {const} */ ([
+  const longest = (/** @type {(watched: Watched, i: number) => number} */ less) =>
+    Object.fromEntries(
+      Object.entries(taken).map(([id, rounds]) => [
         id,
-        rounds.map(({ late, unserved }) =>
-          Math.max(...late.map((/** @type {number} */ ms, /** @type {number} */ i) => ms - unserved[i])),
-        ),
+        rounds.map((/** @type {Watched} */ watched) => Math.max(...watched.late.map((ms, i) => ms - less(watched, i)))),
       ]),
+    )
+  lab.record(
+    SERVED,
+    node,
+    'ms',
+    longest(({ unserved }, i) => unserved[i] ?? 0),
   )
-  lab.record(SERVED, node, 'ms', Object.fromEntries(served))
+  lab.record(
+    WORKING,
+    node,
+    'ms',
+    longest(({ late, unserved, collecting }, i) => Math.min(late[i] ?? 0, (unserved[i] ?? 0) + (collecting[i] ?? 0))),
+  )
   const pooled = Object.entries(taken).map(
     ([id, rounds]) => /** @type {const} */ ([id, rounds.flatMap(({ late }) => late)]),
   )

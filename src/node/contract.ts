@@ -2,6 +2,7 @@
  * Every name, number and form that other programs on the node rely on (docs/node-state.md). A different spelling is a
  * piece of state that nobody ever removes, so each stands here and nowhere else.
  */
+import { hasWord, type Written } from '../kernel/iptables/rule.js'
 
 /** The bit of a packet's mark that lets it pass between tenants. */
 export const GRANT_MARK = 0x2000000
@@ -21,8 +22,8 @@ export const MESH_PRIORITIES = [1203, 1204] as const
 export const GENERATION_TAGS = ['yah-isolation-a', 'yah-isolation-b'] as const
 
 /** Whether a generation's tag is among the words of a rule. Not yet that it is the rule's comment. */
-export function hasTag(words: readonly string[]): boolean {
-  return GENERATION_TAGS.some((tag) => words.includes(tag))
+export function hasTag(rule: Written): boolean {
+  return GENERATION_TAGS.some((tag) => hasWord(rule, tag))
 }
 
 /** The pref of the tc filter that lets a granted pair's ARP requests through. */

@@ -1,9 +1,10 @@
 /**
  * What iptables should hold for one workload and its bridge, and the commands that make it so: one atomic batch for each
- * table. Pure. What is right already is left as it is.
+ * table. Pure, and in turns: on a full node each rule is looked for among hundreds. What is right already is left as it is.
  */
-import { KnownRules } from '../kernel/iptables/rule.js'
+import { KnownRules, lastWord } from '../kernel/iptables/rule.js'
 import type { Chain, Save, SavedRule } from '../kernel/iptables/save.js'
+import type { Work } from '../kernel/turns.js'
 import { GENERATION_TAGS, grantChain, hasTag, identityChain } from './contract.js'
 import { admitRules, type Identity, identityRule, jumpRules, replyRule } from './grants.js'
 import { acceptRules, isolationRules, type TableRule } from './isolation.js'
@@ -17,21 +18,33 @@ export type Commands = readonly (readonly string[])[]
 type Place = '-I' | '-A'
 
 /** What a bridge needs before anything is forwarded over it: by table, those with nothing to do left out. */
-export function bridgeCommands(net: ContainerNet, bridge: string, subnet: Subnet, save: Save): Map<string, Commands> {
+export function* bridgeCommands(
+  net: ContainerNet,
+  bridge: string,
+  subnet: Subnet,
+  save: Save,
+): Work<Map<string, Commands>> {
   const rules = bridge === net.bridge ? [] : isolationRules(net.bridge, bridge, subnet)
   const [first, lasting] = GENERATION_TAGS
   const commands = new Map<string, string[][]>()
   const add = (table: string, more: string[][]): void => {
     if (more.length > 0) commands.set(table, [...(commands.get(table) ?? []), ...more])
   }
-  for (const rule of rules.filter(({ tag }) => tag === lasting)) add(rule.table, once(save, rule, '-I', aboveOthers))
-  for (const rule of acceptRules(bridge)) add(rule.table, once(save, rule, '-A', anywhere))
+  for (const rule of rules.filter(({ tag }) => tag === lasting)) {
+    add(rule.table, once(save, rule, '-I', aboveOthers))
+    yield
+  }
+  for (const rule of acceptRules(bridge)) {
+    add(rule.table, once(save, rule, '-A', anywhere))
+    yield
+  }
   // Behind the others in the same batch: the bridge is never without the rule, whichever generation was there.
   for (const rule of rules.filter(({ tag }) => tag === first)) {
     add(
       rule.table,
       copies(save, rule).map((copy) => remove(copy)),
     )
+    yield
   }
   return commands
 }
@@ -91,13 +104,13 @@ function once(
 /** Isolation works only above what other people accept: nothing of theirs stands above it. */
 const aboveOthers = (above: readonly SavedRule[]): boolean => above.every(isOurMark)
 
-function isOurMark({ words }: SavedRule): boolean {
-  return hasTag(words) || words.at(-1)?.startsWith(identityChain('')) === true
+function isOurMark(rule: SavedRule): boolean {
+  return hasTag(rule) || lastWord(rule).startsWith(identityChain(''))
 }
 
 /** Every identity mark is set before a grant reads it. */
 const aboveGrants = (above: readonly SavedRule[]): boolean =>
-  !above.some(({ words }) => words.at(-1)?.startsWith(grantChain('')))
+  !above.some((rule) => lastWord(rule).startsWith(grantChain('')))
 
 const anywhere = (): boolean => true
 
@@ -105,7 +118,7 @@ function copies(save: Save, rule: TableRule): SavedRule[] {
   const known = new KnownRules([rule.words])
   // The last word is the target, or its mark: rules that differ there are not looked at closer.
   const last = rule.words.at(-1) ?? ''
-  return rulesOf(save, rule).filter((copy) => copy.words.at(-1) === last && known.has(copy))
+  return rulesOf(save, rule).filter((copy) => lastWord(copy) === last && known.has(copy))
 }
 
 function rulesOf(save: Save, { table, chain }: TableRule): readonly SavedRule[] {

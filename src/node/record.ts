@@ -5,6 +5,7 @@
 
 import { open } from 'node:fs/promises'
 import { addTo } from '../kernel/groups.js'
+import type { Written } from '../kernel/iptables/rule.js'
 import { quoteWord } from '../kernel/iptables/words.js'
 import { RTPROT_BOOT } from '../kernel/linux.js'
 import { hasTag } from './contract.js'
@@ -140,7 +141,7 @@ function restores(steps: readonly RestoreStep[]): string[] {
 }
 
 /** Tagged rules and the jumps to identity chains are inserted, everything else is appended (docs/node-state.md). */
-function standsAtTop({ words }: { words: readonly string[] }): boolean {
-  const target = words[words.indexOf('-j') + 1] ?? ''
-  return hasTag(words) || target.startsWith('yah-id-')
+function standsAtTop(rule: Written): boolean {
+  const target = rule.words[rule.words.indexOf('-j') + 1] ?? ''
+  return hasTag(rule) || target.startsWith('yah-id-')
 }

@@ -234,7 +234,7 @@ export function subnetsNamed(saves: ReadonlyMap<Backend, Save>, net: ContainerNe
     for (const { name, policy } of tables.get('mangle')?.chains.values() ?? [])
       if (policy === null) note(chainAddress(name))
     for (const rule of candidates(tables)) {
-      if (!hasTag(rule.words)) continue
+      if (!hasTag(rule)) continue
       for (const word of rule.words) note(/^([0-9.]+)\/24$/.exec(word)?.[1])
     }
   }

@@ -4,6 +4,7 @@ import { addAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst, wholeRule } from '../kernel/rtnetlink/rule.js'
 import { ruleInTheWay } from '../kernel/rtnetlink/rule-match.js'
+import { inTurns } from '../kernel/turns.js'
 import { isGateway } from './conclude.js'
 import { describeRule, wouldGoFirst } from './describe.js'
 import { bridgeCommands } from './desired-tables.js'
@@ -20,7 +21,7 @@ import type { Writer } from './writer.js'
 /** Makes the bridge, or mends it, and returns its link. */
 export async function wireBridge(writer: Writer, site: Site, progress: Progress): Promise<Link> {
   const { net, view, subnet, bridge, isolated: isTenant, tables } = site
-  await writer.batches(tables.backend, bridgeCommands(net, bridge, subnet, tables.save))
+  await writer.batches(tables.backend, await inTurns(bridgeCommands(net, bridge, subnet, tables.save)))
   if (await masquerade(writer, tables, subnet)) progress.addedNat = true
   if (isTenant) await assertProhibits(writer, view, subnet, bridge)
 

@@ -1,5 +1,6 @@
 /** What iptables is told for one workload and its bridge, from what iptables-save says is there. */
 import { describe, expect, test } from 'vitest'
+import { atOnce } from '../../src/kernel/turns.js'
 import { addressCommands, bridgeCommands } from '../../src/node/desired-tables.js'
 import type { Identity } from '../../src/node/grants.js'
 import { ACME, addressLines, admitLines, BILLING_MARK, bridgeLines, GLOBEX, NET, SUBNET, saved } from './views.js'
@@ -11,7 +12,7 @@ const billing: Identity = { bridge: GLOBEX, mark: BILLING_MARK }
 const text = (commands: ReadonlyMap<string, readonly (readonly string[])[]>): Record<string, string[]> =>
   Object.fromEntries([...commands].map(([table, lines]) => [table, lines.map((words) => words.join(' '))]))
 const bridgeText = (tables: Record<string, readonly string[]>, name = ACME): Record<string, string[]> =>
-  text(bridgeCommands(NET, name, SUBNET, saved(tables)))
+  text(atOnce(bridgeCommands(NET, name, SUBNET, saved(tables))))
 const addressText = (mangle: readonly string[], admitted: readonly Identity[] = []): string[] =>
   addressCommands(A, own, admitted, SUBNET, saved({ mangle })).map((words) => words.join(' '))
 
@@ -49,6 +50,17 @@ describe('a tenant bridge', () => {
       expect(made.map(sorted).sort()).toEqual(lines.map((line) => sorted(line.slice(3))).sort())
     }
     expect(commands.filter?.slice(-2)).toEqual([`-A FORWARD -i ${ACME} -j ACCEPT`, `-A FORWARD -o ${ACME} -j ACCEPT`])
+  })
+
+  test('that stands behind somebody else’s rule goes to the top, however much its comment looks like ours', () => {
+    const others = ['yah-isolation-bis', 'my-yah-isolation-b'].map(
+      (comment) => `-A FORWARD -i docker0 -m comment --comment ${comment} -j ACCEPT`,
+    )
+    for (const other of others) {
+      const commands = bridgeText({ raw, mangle, filter: [other, ...filter] }).filter ?? []
+      const after = standing([other, ...filter], commands)
+      expect(after.slice(0, after.indexOf(other.slice(3))).map(sorted)).toContain(sorted(DROP.slice(3)))
+    }
   })
 
   test('that is right is left alone, among other people’s rules behind it', () => {

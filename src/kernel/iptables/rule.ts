@@ -71,7 +71,7 @@ export type Written = { readonly words: readonly string[]; readonly text?: strin
  */
 export class KnownRules {
   readonly #texts: ReadonlySet<string>
-  #names: readonly (readonly string[])[] | undefined
+  #forms: readonly Form[] | undefined
 
   constructor(readonly rules: readonly (readonly string[])[]) {
     this.#texts = new Set(rules.map((words) => words.join(' ')))
@@ -79,15 +79,39 @@ export class KnownRules {
 
   has(rule: Written): boolean {
     if (this.#texts.has(textOf(rule) ?? '')) return true
-    this.#names ??= this.rules.map(namesIn)
-    const names = this.#names
-    // In the text, so that it need not be split for this.
-    const within = rule.text ?? rule.words
-    const similar = this.rules.filter((_, i) => names[i]?.every((name) => within.includes(name)))
+    this.#forms ??= this.rules.map((words) => new Form(words))
+    const similar = this.#forms.filter(({ names }) => names.every((name) => hasWord(rule, name)))
     if (similar.length === 0) return false
     const key = ruleKey(rule.words)
-    return similar.some((rule) => ruleKey(rule) === key)
+    return similar.some((form) => form.key === key)
   }
+}
+
+class Form {
+  readonly names: readonly string[]
+  #key: string | undefined
+
+  constructor(readonly words: readonly string[]) {
+    this.names = namesIn(words)
+  }
+
+  get key(): string {
+    this.#key ??= ruleKey(this.words)
+    return this.#key
+  }
+}
+
+/** Whether it is one of the rule's words. Told by the text where there is one: it need not be split for this. */
+export function hasWord(rule: Written, word: string): boolean {
+  const { text } = rule
+  if (!text) return rule.words.includes(word)
+  return text.includes(word) && ` ${text} `.includes(` ${word} `)
+}
+
+/** The last of the rule's words, told in the same way: the target, or the last of its options' values. '' where there is none. */
+export function lastWord(rule: Written): string {
+  const text = rule.text?.trimEnd()
+  return text ? text.slice(text.lastIndexOf(' ') + 1) : (rule.words.at(-1) ?? '')
 }
 
 /** The same, for a few rules that are asked about once. */
