@@ -58,6 +58,8 @@ export function checkWorkload(
   description: unknown,
   options = (field: string): string => field,
 ): Workload {
+  if (typeof description !== 'object' || description === null || Array.isArray(description))
+    throw new UsageError(options('workload'), 'must be an object with the fields of a workload')
   const parsed = v.safeParse(workloadSchema, description)
   if (!parsed.success) throw refused(parsed.issues, options)
   const { workload, address, tenant = net.singletonTenant, allow = [], mtu = null } = parsed.output

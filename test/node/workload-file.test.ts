@@ -59,3 +59,7 @@ test.each([
   expect(check).toThrow(UsageError)
   expect(check).toThrow(new RegExp(`^w\\.json: ${field.replace('.', '\\.')}: `))
 })
+
+test.each([[null], [[]], ['api'], [7], [undefined]])('%j is no description at all, and told so', (description) => {
+  expect(() => checkWorkload(net, description)).toThrow(/^workload: must be an object/)
+})
