@@ -2,7 +2,7 @@
  * The figures that the project is held to: what is compared to what, and what that must reach. A figure whose parts were not
  * measured in a run is not among that run's.
  */
-import { SERVED, WORKING } from './measurements/stalls.mjs'
+import { SAVED_ONCE, SERVED, savedAsLongAs, WORKING } from './measurements/stalls.mjs'
 import { median, ratios, summarize } from './statistics.mjs'
 
 /** @typedef {import('./lab.mjs').Contest} Contest */
@@ -147,22 +147,35 @@ function beside({ size: { links, routes, rules } }) {
  * @returns {Figure[]}
  */
 function stalls(contests) {
-  const alone = 'iptables-save only'
   return contests.flatMap((contest) => {
-    const entries = Object.keys(contest.rounds).filter((id) => id !== alone)
+    const entries = Object.keys(contest.rounds).filter((id) => savedAsLongAs(id) in contest.rounds)
     if (contest.name === '99 % of stalls below')
       return entries.map((id) => {
-        const [value = Number.NaN] = contest.rounds[id] ?? []
-        const that = `${digits(contest.rounds[alone]?.[0] ?? Number.NaN)} ms`
+        const [value, that] = [id, savedAsLongAs(id)].map((who) => contest.rounds[who]?.[0] ?? Number.NaN)
         const what = `99 % of the event loop's stalls: ${id}, ${beside(contest)}`
-        return { what, to: alone, it: `${digits(value)} ms`, that, measured: summarize([value]), unit: 'ms', limit: 5 }
+        const measured = summarize([value ?? Number.NaN])
+        return {
+          what,
+          to: AS_LONG,
+          it: `${digits(value ?? Number.NaN)} ms`,
+          that: `${digits(that ?? Number.NaN)} ms`,
+          measured,
+          unit: 'ms',
+          limit: 5,
+        }
       })
     const longest = LONGEST[contest.name]
     if (longest === undefined) return []
     const { what, limit } = longest
-    return entries.flatMap((id) => ratio(`${what}: ${id}, ${beside(contest)}`, alone, contest, id, [alone], limit))
+    return entries.flatMap((id) => {
+      const which = `${what}: ${id}, ${beside(contest)}`
+      const once = limit === null ? [] : ratio(which, SAVED_ONCE, contest, id, [SAVED_ONCE], null)
+      return [...ratio(which, AS_LONG, contest, id, [savedAsLongAs(id)], limit), ...once]
+    })
   })
 }
+
+const AS_LONG = 'iptables-save for as long'
 
 /** @type {Record<string, { what: string, limit: number | null }>} */
 const LONGEST = {

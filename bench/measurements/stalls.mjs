@@ -4,12 +4,23 @@ import { waits } from '../stalls.mjs'
 import { quantile } from '../statistics.mjs'
 import { describe } from '../workloads.mjs'
 
-/** Of each tick, in ms. @typedef {{ late: number[], unserved: number[], collecting: number[] }} Watched */
+/**
+ * How long it took, and of each tick, in ms.
+ *
+ * @typedef {{ ms: number, late: number[], unserved: number[], collecting: number[] }} Watched
+ */
 
 /** The longest stall, less what the process waited for a processor: that is the machine's, and not its own. */
 export const SERVED = 'longest stall with a processor'
 /** And less the collection of garbage: what is left is the work of the program. */
 export const WORKING = 'longest stall at work'
+
+export const SAVED_ONCE = 'iptables-save once'
+
+/** A process that only runs iptables-save, for as long as that one took: the longer one looks, the longer is the longest stall. */
+export function savedAsLongAs(/** @type {string} */ id) {
+  return `iptables-save as long as ${id}`
+}
 
 const QUESTIONS = /** @type {const} */ (['links', 'needs', 'idle'])
 
@@ -36,8 +47,10 @@ export async function stalls(lab, size) {
         const stopped = await subject.ask(`stalls stop ${JSON.stringify(newcomer.workload)}`)
         const swept = await subject.ask('stalls sweep')
         const all = [deployed, stopped, swept]
-        const joined = (/** @type {keyof Watched} */ what) => all.flatMap((watched) => watched[what])
-        return { late: joined('late'), unserved: joined('unserved'), collecting: joined('collecting') }
+        const ms = deployed.ms + stopped.ms + swept.ms
+        const joined = (/** @type {'late' | 'unserved' | 'collecting'} */ what) =>
+          all.flatMap((watched) => watched[what])
+        return { ms, late: joined('late'), unserved: joined('unserved'), collecting: joined('collecting') }
       },
     },
   ])
@@ -64,7 +77,10 @@ export async function idleStalls(lab, size) {
  */
 export async function compareStalls(lab, node, entries) {
   const saveOnly = node.start(process.execPath, ['save-only.mjs'])
-  const all = [...entries, { id: 'iptables-save only', warmUps: WARM_UPS, round: () => saveOnly.ask() }]
+  const all = [
+    ...entries.flatMap((entry) => withSaves(entry, saveOnly)),
+    { id: SAVED_ONCE, warmUps: WARM_UPS, round: () => saveOnly.ask('0') },
+  ]
   const taken = await lab.compare('longest stall', node, all, {
     // What is asked takes tens of milliseconds, in which a tick is due once each: few for telling where 99 % of them are.
     rounds: lab.manyRounds,
@@ -102,4 +118,22 @@ export async function compareStalls(lab, node, entries) {
     below((late) => late),
   )
   lab.record('99 % of waits below', node, 'ms', below(waits))
+}
+
+/**
+ * The entry, and behind it one that runs iptables-save for as long as its round before took.
+ *
+ * @param {import('../alternate.mjs').Entry} entry
+ * @param {import('../process.mjs').Program} saveOnly
+ * @returns {import('../alternate.mjs').Entry[]}
+ */
+function withSaves(entry, saveOnly) {
+  let took = 0
+  const round = async () => {
+    const watched = await entry.round()
+    took = watched.ms
+    return watched
+  }
+  const saves = { id: savedAsLongAs(entry.id), warmUps: WARM_UPS, round: () => saveOnly.ask(String(took)) }
+  return [{ ...entry, round }, entry.rounds === undefined ? saves : { ...saves, rounds: entry.rounds }]
 }
