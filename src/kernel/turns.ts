@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 export type Work<T> = Generator<void, T, void>
 
 /** Milliseconds until others have a turn. */
-const TURN_MS = 0.25
+const TURN_MS = 0.1
 
 /** For work that comes in parts. They may follow each other without the event loop having a look at anything else. */
 export class Turns {
