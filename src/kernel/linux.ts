@@ -47,6 +47,7 @@ export const RTM_NEWLINK = 16
 export const RTM_DELLINK = 17
 export const RTM_GETLINK = 18
 export const RTM_NEWADDR = 20
+export const RTM_DELADDR = 21
 export const RTM_GETADDR = 22
 export const RTM_NEWROUTE = 24
 export const RTM_DELROUTE = 25

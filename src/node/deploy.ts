@@ -3,7 +3,7 @@
  * address's last owner left is withdrawn while no veth exists; the host veth is made down, everything about its address
  * is asserted, and only then it goes up.
  */
-import type { Save } from '../kernel/iptables/save.js'
+import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import { hostVethName, namespaceName } from './contract.js'
 import { WiringError } from './errors.js'
@@ -58,9 +58,9 @@ export async function deploy(
   const site = await readSite(lock.host, net, workload, options.signal)
   const writer = new Writer(lock.host, options.signal)
   try {
-    await checkSite(lock.host, site)
+    const disguised = await checkSite(lock.host, site)
     const notices = await resolverNotice(site)
-    await wire(writer, site)
+    await wire(writer, site, disguised)
     return {
       workload: workload.workload,
       address: workload.address,
@@ -77,7 +77,7 @@ export async function deploy(
   }
 }
 
-async function wire(writer: Writer, site: Site): Promise<void> {
+async function wire(writer: Writer, site: Site, disguised: ReadonlySet<SavedRule>): Promise<void> {
   const progress: Progress = {
     addedNat: false,
     madeBridge: false,
@@ -87,14 +87,14 @@ async function wire(writer: Writer, site: Site): Promise<void> {
   try {
     const bridge = await wireBridge(writer, site, progress)
     const anew = !isWired(site)
-    const save = anew ? await handOver(writer, site, bridge, progress) : site.tables.save
+    const save = anew ? await handOver(writer, site, bridge, progress, disguised) : site.tables.save
     await assertAddress(writer, site, bridge, save, anew)
     await wireInside(writer, site)
     await raise(writer, site, bridge)
   } catch (error) {
     const { code = 'FAILED', message } = error as NodeJS.ErrnoException
     // What ran before goes on as it is: a workload whose mending failed is no half-wired one.
-    const end = isWired(site) ? 'what was wired before is as it was' : await undo(writer.host, site, progress)
+    const end = isWired(site) ? halfMended(writer) : await undo(writer.host, site, progress)
     throw new WiringError({
       object: `deploy ${site.workload.workload}`,
       code,
@@ -105,11 +105,21 @@ async function wire(writer: Writer, site: Site): Promise<void> {
   }
 }
 
+function halfMended({ done }: Writer): string {
+  return done.length === 0 ? 'what was wired before is as it was' : `it runs on; done before that: ${done.join(', ')}`
+}
+
 /**
  * Takes everything of the address's last owner away while no veth exists, then makes namespace and veth anew, down. Returns
  * what the written back end holds of the address then.
  */
-async function handOver(writer: Writer, site: Site, bridge: Link, progress: Progress): Promise<Save> {
+async function handOver(
+  writer: Writer,
+  site: Site,
+  bridge: Link,
+  progress: Progress,
+  disguised: ReadonlySet<SavedRule>,
+): Promise<Save> {
   const { ends, inside, view, conclusion, workload, octet, tables } = site
   const veths = [ends.veth, inside?.live?.veth].flatMap((veth) => (veth ? [[veth.index, veth] as const] : []))
   await keepLinkAddress(writer, bridge)
@@ -118,7 +128,7 @@ async function handOver(writer: Writer, site: Site, bridge: Link, progress: Prog
     progress.handedOver = true
   }
   progress.handedOver = true
-  const left = await withdraw(writer, view, conclusion, workload.address)
+  const left = await withdraw(writer, view, conclusion, workload.address, disguised)
   const name = namespaceName(workload.workload)
   if (inside !== null) await writer.change(`delete namespace ${name}`, () => writer.host.deleteNamespace(name))
   progress.ownsNamespace = false

@@ -102,11 +102,15 @@ function once(
 }
 
 /** Isolation works only above what other people accept: nothing of theirs stands above it. */
-const aboveOthers = (above: readonly SavedRule[]): boolean => above.every(isOurMark)
+const aboveOthers = (above: readonly SavedRule[]): boolean => above.every(letsNobodyIn)
 
-function isOurMark(rule: SavedRule): boolean {
-  return hasTag(rule) || lastWord(rule).startsWith(identityChain(''))
+/** This project's, of whichever bridge. Our comment is anybody's to write, so what decides is what the rule does. */
+function letsNobodyIn(rule: SavedRule): boolean {
+  if (lastWord(rule).startsWith(identityChain(''))) return true
+  return hasTag(rule) && HARMLESS.has(rule.words[rule.words.indexOf('-j') + 1] ?? '')
 }
+
+const HARMLESS: ReadonlySet<string> = new Set(['DROP', 'MARK'])
 
 /** Every identity mark is set before a grant reads it. */
 const aboveGrants = (above: readonly SavedRule[]): boolean =>

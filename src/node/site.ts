@@ -1,6 +1,6 @@
 /** A workload, what is there where it is to be wired, and what forbids it. Reads, and changes nothing. */
 import type { Host } from '../kernel/host.js'
-import type { Save } from '../kernel/iptables/save.js'
+import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
 import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { inTurns } from '../kernel/turns.js'
@@ -78,8 +78,11 @@ export async function readSite(host: Host, net: ContainerNet, workload: Workload
   }
 }
 
-/** Refuses, before anything is changed, what would take somebody else's. @throws UsageError */
-export async function checkSite(host: Host, site: Site): Promise<void> {
+/**
+ * Refuses, before anything is changed, what would take somebody else's. Returns which of the saved rules are disguised, as far as that
+ * matters for what has to be withdrawn: once their chains are changed it could not be told any more. @throws UsageError
+ */
+export async function checkSite(host: Host, site: Site): Promise<ReadonlySet<SavedRule>> {
   const { workload, view, ends, inside, bridge } = site
   if (ends.bridge !== null && !(ends.bridge.kind === 'bridge' && ends.bridge.name === bridge))
     throw new UsageError(
@@ -94,16 +97,19 @@ export async function checkSite(host: Host, site: Site): Promise<void> {
     throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`, hint)
   }
   if (inside !== null) checkNamespace(site, inside)
-  await checkRemovals(host, site)
+  const disguised = await checkRemovals(host, site)
   const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
   await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
+  return disguised
 }
 
 /** What of the address has to go must be what would go. */
-async function checkRemovals(host: Host, site: Site): Promise<void> {
+async function checkRemovals(host: Host, site: Site): Promise<ReadonlySet<SavedRule>> {
   const { workload, view, conclusion } = site
-  const held = isWired(site) ? heldRoute(site) : await heldBack(host, view, conclusion, workload.address)
-  if (held === null) return
+  const { held, disguised } = isWired(site)
+    ? { held: heldRoute(site), disguised: new Set<SavedRule>() }
+    : await heldBack(host, view, conclusion, workload.address)
+  if (held === null) return disguised
   const hint = 'remove what stands before it, or choose another address'
   throw new UsageError('address', `what is left of ${workload.address} cannot be removed: ${held}`, hint)
 }

@@ -12,7 +12,7 @@ import type { Site } from './site.js'
 import { planSweep } from './sweep.js'
 import { type NodeView, readNode } from './view.js'
 import { deleteVeth } from './wire-veth.js'
-import { withdraw } from './withdraw.js'
+import { readDisguisedIn, withdraw } from './withdraw.js'
 import { Writer } from './writer.js'
 
 /** How far a deploy came before it failed. */
@@ -34,7 +34,10 @@ export async function undo(host: Host, site: Site, progress: Progress): Promise<
     if (progress.handedOver) await removeEnds(writer, site, progress)
     const view = await readNode(host, site.net)
     const conclusion = await inTurns(conclusionOf(view, site.subnet))
-    if (progress.handedOver) await withdraw(writer, view, conclusion, site.workload.address)
+    if (progress.handedOver) {
+      const disguised = await readDisguisedIn(host, view)
+      await withdraw(writer, view, conclusion, site.workload.address, disguised)
+    }
     if (progress.addedNat)
       await writer.batches(site.tables.backend, new Map([['nat', [['-D', 'POSTROUTING', ...natRule(site.subnet)]]]]))
     const isNew = !site.view.links.bridges.some(({ link }) => link.name === site.bridge)

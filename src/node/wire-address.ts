@@ -1,5 +1,6 @@
 /** Everything on the node that goes by a workload's address: marks and grants, routes, prohibits, the ARP path. */
 import type { Save } from '../kernel/iptables/save.js'
+import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import { addProxy, deleteNeighbour, deleteProxy, neighboursOf } from '../kernel/rtnetlink/neighbour.js'
@@ -25,12 +26,30 @@ export async function assertAddress(
   save: Save,
   anew: boolean,
 ): Promise<void> {
-  const { workload, owner, subnet, tables } = site
-  const commands = addressCommands(workload.address, owner.identity, owner.admitted, subnet, save)
-  await writer.batches(tables.backend, new Map([['mangle', commands]]))
+  await assertChains(writer, site, site.tables.backend, save)
+  // A grant that is withdrawn in one back end would go on admitting in the other.
+  if (!anew) for (const [backend, there] of otherTables(site)) await assertChains(writer, site, backend, there)
   await assertRoutes(writer, site, bridge, anew)
   await assertProhibit(writer, site, anew)
   await assertArpPath(writer, site, bridge, anew)
+}
+
+async function assertChains(
+  writer: Writer,
+  { workload, owner, subnet }: Site,
+  backend: Backend,
+  save: Save,
+): Promise<void> {
+  const commands = addressCommands(workload.address, owner.identity, owner.admitted, subnet, save)
+  await writer.batches(backend, new Map([['mangle', commands]]))
+}
+
+/** The back ends that are not written to, and hold chains of the address all the same. */
+function otherTables({ view, conclusion, workload, tables }: Site): [Backend, Save][] {
+  const holding = conclusion.own.tables.chains.filter(({ address }) => address === workload.address)
+  return [...view.iptables].filter(
+    ([backend]) => backend !== tables.backend && holding.some((chains) => chains.backend === backend),
+  )
 }
 
 /** A tenant's workload has one host route, out of its bridge; the singleton's has none. */

@@ -1,6 +1,6 @@
 /** A bridge and all that it carries by itself. Isolation stands before anything is forwarded, and is never taken away. */
 import { KnownRules } from '../kernel/iptables/rule.js'
-import { addAddress } from '../kernel/rtnetlink/address.js'
+import { type Address, addAddress, deleteAddress } from '../kernel/rtnetlink/address.js'
 import { changeLink, createBridge, type Link, linkAddress, linkByName } from '../kernel/rtnetlink/link.js'
 import { addRule, allRules, deleteRule, type Rule, ruleTakenFirst, wholeRule } from '../kernel/rtnetlink/rule.js'
 import { ruleInTheWay } from '../kernel/rtnetlink/rule-match.js'
@@ -37,13 +37,31 @@ export async function wireBridge(writer: Writer, site: Site, progress: Progress)
     await writer.sysctl(['net', 'ipv4', 'conf', 'all', 'src_valid_mark'], '1')
     await writer.sysctl(['net', 'ipv4', 'conf', bridge, 'rp_filter'], '1')
   }
-  const hasGateway = before?.addresses.some((address) => isGateway(address, subnet))
-  if (!hasGateway) {
-    const address = { index: link.index, address: subnet.gateway, prefix: isTenant ? 32 : 24 }
-    await writer.requests([addAddress(address, `add ${subnet.gateway}/${address.prefix} to ${bridge}`)], ['EEXIST'])
-  }
+  await assertGateway(writer, site, link, before?.addresses ?? [])
   if (!link.up) await writer.requests([changeLink(link.index, { up: true }, `set ${bridge} up`)])
   return link
+}
+
+/**
+ * With one prefix: the node bridge is the way to the `/24`, and a tenant bridge that were one too would draw the singleton's packets.
+ */
+async function assertGateway(
+  writer: Writer,
+  { subnet, isolated }: Site,
+  { index, name }: Link,
+  addresses: readonly Address[],
+): Promise<void> {
+  const there = addresses.filter((address) => isGateway(address, subnet))
+  const prefix = isolated ? 32 : 24
+  if (!there.some((address) => address.prefix === prefix)) {
+    const gateway = { index, address: subnet.gateway, prefix }
+    await writer.requests([addAddress(gateway, `add ${subnet.gateway}/${prefix} to ${name}`)], ['EEXIST'])
+  }
+  const wrong = there.filter((address) => address.prefix !== prefix)
+  await writer.requests(
+    wrong.map((address) => deleteAddress(address, `delete ${address.address}/${address.prefix} from ${name}`)),
+    ['EADDRNOTAVAIL'],
+  )
 }
 
 /**

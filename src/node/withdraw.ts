@@ -18,6 +18,7 @@ import type { Writer } from './writer.js'
 
 /**
  * Returns what is left of the address's chains in each back end: those, empty now, that somebody else's rules hold.
+ * `disguised`: of the view's saved rules, read before any of their chains was changed.
  *
  * @throws WiringError when anything else stays.
  */
@@ -26,12 +27,12 @@ export async function withdraw(
   view: NodeView,
   conclusion: Conclusion,
   address: string,
+  disguised: ReadonlySet<SavedRule>,
 ): Promise<ReadonlyMap<Backend, Save>> {
   const { host, signal } = writer
   const dumps = view.links.bridges.map(({ link }) => neighboursOf(link.index))
   const neighbours = (await readLists(host, dumps, { signal })).flat()
   const connections = await readConnections(host, [address], { signal })
-  const disguised = await readDisguisedIn(host, view, signal)
   const plan = await planWithdrawal(view, conclusion, address, {
     links: view.links,
     neighbours,
@@ -52,21 +53,26 @@ export async function withdraw(
   return new Map([...view.iptables.keys()].map((backend) => [backend, emptyChains(held.get(backend) ?? [])]))
 }
 
-/** What of an address could not be withdrawn, and why, as far as it can be known beforehand; null: nothing. @throws ReadError */
+/**
+ * What of an address could not be withdrawn, and why, as far as it can be known beforehand, null: nothing; and the disguised rules that
+ * this was decided with. @throws ReadError
+ */
 export async function heldBack(
   host: Host,
   view: NodeView,
   conclusion: Conclusion,
   address: string,
   signal?: AbortSignal,
-): Promise<string | null> {
-  const unread = { links: view.links, neighbours: [], connections: new Map(), disguised: new Set<SavedRule>() }
+): Promise<{ held: string | null; disguised: ReadonlySet<SavedRule> }> {
+  const none = new Set<SavedRule>()
+  const unread = { links: view.links, neighbours: [], connections: new Map(), disguised: none }
   // Most addresses that are deployed have had no owner.
-  if ((await planWithdrawal(view, conclusion, address, unread)).steps.length === 0) return null
+  if ((await planWithdrawal(view, conclusion, address, unread)).steps.length === 0)
+    return { held: null, disguised: none }
   const disguised = await readDisguisedIn(host, view, signal)
   const { steps } = await planWithdrawal(view, conclusion, address, { ...unread, disguised })
   const step = steps.find((each) => each.held !== null && !isChainAlone(each))
-  return step === undefined ? null : `${step.object}: ${step.held}`
+  return { held: step === undefined ? null : `${step.object}: ${step.held}`, disguised }
 }
 
 /** What a sweep would remove of that address, and of no other. */
@@ -93,7 +99,8 @@ function planWithdrawal(
   )
 }
 
-async function readDisguisedIn(
+/** Of the rules that the view has. @throws ReadError */
+export async function readDisguisedIn(
   host: Host,
   { iptables }: NodeView,
   signal?: AbortSignal,

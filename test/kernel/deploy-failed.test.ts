@@ -111,6 +111,18 @@ test('what was wired before is as it was, when mending it fails', async () => {
   expect(await node.dump()).toEqual(before)
 })
 
+test('when mending it fails later, what was done before is told', async () => {
+  await using node = await TestNode.create()
+  using project = await Project.on(node)
+  await project.deploy(api)
+  await node.run('ip route del 10.128.3.7; ip rule del priority 1200')
+  const error = await failure(project.deploy(api, refusingAt(project.host, 2)))
+  expect(error.message).toMatch(
+    /add rule priority 1200 .*; it runs on; done before that: add route 10\.128\.3\.7\/32 [^,]*$/,
+  )
+  expect(await node.run('ip route show 10.128.3.7')).toContain('10.128.3.7 dev yah0-6jgfqfdnu6')
+})
+
 test('cancelled on the way, it is undone as well', async () => {
   await using node = await TestNode.create()
   using project = await Project.on(node)

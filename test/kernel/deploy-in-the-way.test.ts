@@ -113,3 +113,66 @@ test('a route of somebody else’s in the place of the workload’s own makes ro
   })
   expect(await node.run('ip route show 10.128.3.7')).toBe(`10.128.3.7 dev ${ACME} scope link \n`)
 })
+
+// What is in the way there stands in a chain that the deploy itself adds to before it withdraws.
+test('a native nft rule with a set hinders no deploy of an address that changes hands', async () => {
+  await using node = await wired()
+  const native = `'{ 192.0.2.1, 192.0.2.2 }'`
+  await node.run(`nft add rule ip mangle PREROUTING ip saddr ${native} accept
+    nft add rule ip filter FORWARD ip saddr ${native} accept`)
+  const next = await node.netsweep(['deploy', '--workload', 'next', '--address', '10.128.3.7', '--tenant', 'globex'])
+  expect({ status: next.status, stderr: next.stderr }).toEqual({ status: 0, stderr: '' })
+  expect(await node.run('ip -o link show veth7')).toContain(`master ${GLOBEX}`)
+  expect(await node.run('nft list table ip mangle; nft list table ip filter')).toMatch(
+    /ip saddr \{ 192\.0\.2\.1, 192\.0\.2\.2 \} accept[\s\S]*ip saddr \{ 192\.0\.2\.1, 192\.0\.2\.2 \} accept/,
+  )
+})
+
+test.each([
+  ['with no comment', '-I FORWARD -j ACCEPT'],
+  ['with the comment of our rules', '-I FORWARD -m comment --comment yah-isolation-b -j ACCEPT'],
+  ['with that comment, in a chain of its own', '-I FORWARD -m comment --comment yah-isolation-b -j X'],
+  ['with that comment, as goto', `-I FORWARD -i ${ACME} -m comment --comment yah-isolation-b -g X`],
+])('what accepts above the isolation, %s, stands below it after a redeploy', async (_, rule) => {
+  await using node = await wired()
+  const forward = async () =>
+    (await node.run('iptables-nft -S FORWARD')).split('\n').filter((line) => line.startsWith('-A'))
+  const before = await forward()
+  await node.run(`iptables-nft -N X; iptables-nft -A X -j ACCEPT; iptables-nft ${rule}`)
+  const [theirs = ''] = await forward()
+  expect(before).not.toContain(theirs)
+
+  expect((await node.netsweep(API)).status).toBe(0)
+
+  const after = await forward()
+  const drops = (lines: string[]) => lines.filter((line) => line.endsWith('-j DROP'))
+  expect(drops(after).toSorted()).toEqual(drops(before).toSorted())
+  expect(drops(after)).toHaveLength(4)
+  expect(after.indexOf(theirs)).toBeGreaterThan(Math.max(...drops(after).map((line) => after.indexOf(line))))
+})
+
+// On a node that went over from one back end to the other the chains stand in both, and both mark packets.
+test('a grant that is no more wanted goes in both back ends', async () => {
+  await using node = await TestNode.create()
+  const granting = [
+    '--workload',
+    'api',
+    '--addr',
+    '10.128.3.7',
+    '--tenant',
+    'acme',
+    '--allow',
+    'globex/default/billing',
+  ]
+  await node.oracle({ IPTABLES: 'iptables-legacy', ARP_PATH: '0' }, 'deploy', ...granting)
+  await node.oracle({ IPTABLES: 'iptables-nft' }, 'deploy', '--workload', 'acct', '--addr', '10.128.3.2')
+  const legacy = async () => (await node.run('iptables-legacy-save -t mangle')).split('\n')
+  expect((await legacy()).filter((line) => line.includes('yah-gr-10.128.3.7'))).not.toHaveLength(1)
+
+  expect((await node.netsweep(API)).status).toBe(0)
+
+  expect((await legacy()).filter((line) => line.includes('yah-gr-10.128.3.7'))).toEqual([':yah-gr-10.128.3.7 - [0:0]'])
+  expect(await node.run('iptables-nft-save -t mangle')).toContain('-j yah-id-10.128.3.7')
+  const again = await node.netsweep([...API, '--json'])
+  expect(again.json).toMatchObject({ changes: [] })
+})

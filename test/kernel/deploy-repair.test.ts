@@ -92,6 +92,16 @@ const DAMAGES: readonly [name: string, script: string, ...menders: Spec[]][] = [
   ['a jump to the grant chain twice', append('mangle', `PREROUTING -d 10.128.3.7 -j ${GR}`)],
   // The kernel takes the host routes of all of its workloads along.
   ['no gateway', `ip addr del 10.128.3.1/32 dev ${ACME}`, web, api],
+  [
+    'the gateway as the node bridge has it',
+    `ip addr add 10.128.3.1/24 dev ${ACME}; ip addr del 10.128.3.1/32 dev ${ACME}`,
+  ],
+  ['the gateway with both prefixes', `ip addr add 10.128.3.1/24 dev ${ACME}`],
+  [
+    'the gateway of the node bridge as a tenant’s has it',
+    'ip addr add 10.128.3.1/32 dev yah0; ip addr del 10.128.3.1/24 dev yah0',
+    acct,
+  ],
   ['the bridge down', `ip link set ${ACME} down`, web, api],
   ['rp_filter off', `sysctl -qw net.ipv4.conf.${ACME}.rp_filter=0`],
   ['IPv6 on', `sysctl -qw net.ipv6.conf.${ACME}.disable_ipv6=0`],

@@ -13,6 +13,7 @@ import {
   NLM_F_CREATE,
   NLM_F_DUMP,
   NLM_F_EXCL,
+  RTM_DELADDR,
   RTM_GETADDR,
   RTM_NEWADDR,
 } from '../linux.js'
@@ -119,10 +120,22 @@ export function addAddress(
   { index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>,
   what: string,
 ): Request<never> {
-  const payload = new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address)
-  payload.ipv4(IFA_ADDRESS, address)
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
-  return { what, type: RTM_NEWADDR, flags, payload: payload.finish(), decode: () => undefined }
+  return { what, type: RTM_NEWADDR, flags, payload: whole(index, address, prefix), decode: () => undefined }
+}
+
+/** Not a point-to-point one. EADDRNOTAVAIL when the link has no such address with that prefix. ENODEV: the link is gone. */
+export function deleteAddress(
+  { index, address, prefix }: Pick<Address, 'index' | 'address' | 'prefix'>,
+  what: string,
+): Request<never> {
+  const payload = whole(index, address, prefix)
+  return { what, type: RTM_DELADDR, flags: NLM_F_ACK, payload, decode: () => undefined }
+}
+
+function whole(index: number, address: string, prefix: number): Buffer {
+  const payload = new AttributeWriter(header(linkIndex(index), prefix)).ipv4(IFA_LOCAL, address)
+  return payload.ipv4(IFA_ADDRESS, address).finish()
 }
 
 /** Scope 0: everywhere. */
