@@ -132,10 +132,11 @@ function assertReport(state: State, dry: Pass, swept: Pass): void {
   }
   const { kept = [], subnet = '10.128.3.0/24', bridges = [], addresses = [], notices = [] } = state
   const complete = kept.length === 0
-  for (const [{ status, report }, dryRun] of [
+  for (const [{ status, report, error }, dryRun] of [
     [dry, true],
     [swept, false],
   ] as const) {
+    expect(error ?? null, `the ${dryRun ? 'dry run' : 'sweep'} failed`).toBeNull()
     expect(report).toMatchObject({ subnet, bridges, addresses, notices, dryRun, complete })
     expect(status).toBe(complete ? 0 : 1)
     const stay = report?.steps.filter(({ outcome }) => outcome === 'kept') ?? []
