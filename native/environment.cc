@@ -37,7 +37,7 @@ void Environment::start(std::function<void()> work, std::function<void()> stop) 
   threads_.emplace(id, Thread{std::move(thread), std::move(stop)});
 }
 
-Napi::Value Environment::run(Napi::Env env, std::function<ToValue()> work) {
+Napi::Value Environment::run(Napi::Env env, std::function<ToValue()> work, std::function<void()> stop) {
   const Promised promised(env);
   const auto body = [promised, work = std::move(work)] {
     try {
@@ -47,7 +47,7 @@ Napi::Value Environment::run(Napi::Env env, std::function<ToValue()> work) {
     }
   };
   try {
-    of(env).start(body, [] {});
+    of(env).start(body, std::move(stop));
   } catch (...) {
     promised.reject(std::current_exception());
   }

@@ -26,8 +26,11 @@ class Environment {
    */
   void start(std::function<void()> work, std::function<void()> stop);
 
-  /** Runs `work` on a thread that is made for it and ends with it; a promise of what it returns or throws. */
-  static Napi::Value run(Napi::Env env, std::function<ToValue()> work);
+  /**
+   * Runs `work` on a thread that is made for it and ends with it; a promise of what it returns or throws. `stop` as above: for
+   * work that may wait for somebody.
+   */
+  static Napi::Value run(Napi::Env env, std::function<ToValue()> work, std::function<void()> stop = [] {});
 
   /** From any thread: `delivery` runs on the JavaScript thread; never, when the environment ends before. */
   void deliver(std::function<void(Napi::Env)> delivery);

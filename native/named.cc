@@ -13,10 +13,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
+#include "deadline.h"
 #include "system_error.h"
 
 namespace netsweep {
@@ -55,12 +58,27 @@ std::string pathOf(const std::string& name) {
   return kFolder + "/" + name;
 }
 
+/** Anybody may hold it, for as long as he likes; ip-netns(8) does for a moment. As long as iptables waits for its own (`-w 5`). */
+void lockFolder(const Descriptor& folder, const std::atomic<bool>& stopped) {
+  constexpr std::chrono::seconds kLimit(5);
+  constexpr std::chrono::milliseconds kPause(5);
+  const auto deadline = Clock::now() + kLimit;
+  while (retryInterrupted([&] { return flock(folder.get(), LOCK_EX | LOCK_NB); }) != 0) {
+    if (errno != EWOULDBLOCK) throw SystemError("flock " + kFolder, errno);
+    if (stopped) throw SystemError("flock " + kFolder, ECANCELED);
+    if (Clock::now() >= deadline) {
+      throw SystemError("flock " + kFolder + ", which another program has kept locked for 5 s", EWOULDBLOCK);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 /** Makes the folder a shared mount, so that a namespace which is deleted here goes from every mount namespace. */
-void shareFolder() {
+void shareFolder(const std::atomic<bool>& stopped) {
   if (mkdir(kFolder.c_str(), 0755) != 0 && errno != EEXIST) throw SystemError("mkdir " + kFolder, errno);
   // ip-netns(8) holds the same lock: two that both see no mount would stack two of them.
   const Descriptor folder(check(open(kFolder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " + kFolder));
-  check(retryInterrupted([&] { return flock(folder.get(), LOCK_EX); }), "flock " + kFolder);
+  lockFolder(folder, stopped);
 
   if (mount("", kFolder.c_str(), "none", MS_SHARED | MS_REC, nullptr) == 0) return;
   // EINVAL: it is no mount point yet.
@@ -122,9 +140,9 @@ Descriptor openNamed(const std::string& name) {
   return openNetwork(path);
 }
 
-void createNamed(const std::string& name) {
+void createNamed(const std::string& name, const std::atomic<bool>& stopped) {
   enterMountsOfInit();
-  shareFolder();
+  shareFolder(stopped);
   const std::string path = pathOf(name);
   const Descriptor file = claimPlaceholder(path, O_CREAT);
   if (!file.isOpen()) throw SystemError("open " + path, EEXIST);

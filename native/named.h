@@ -2,6 +2,7 @@
 // Every function here changes the calling thread for good: it must end soon after.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ void checkName(const std::string& name);
 Descriptor openNetwork(const std::string& path);
 /** Opens /run/netns/<name>. ENOENT for a placeholder too: an empty file that nothing is mounted on. */
 Descriptor openNamed(const std::string& name);
-/** Takes over a placeholder. */
-void createNamed(const std::string& name);
+/** Takes over a placeholder. Waits some seconds while somebody else holds the folder, or until it is stopped. */
+void createNamed(const std::string& name, const std::atomic<bool>& stopped);
 void deleteNamed(const std::string& name);
 /** Whether there was one. */
 bool deletePlaceholder(const std::string& name);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <stdexcept>
@@ -104,10 +105,12 @@ Napi::Value closeNamespace(const Napi::CallbackInfo& info) {
 
 Napi::Value createNamespace(const Napi::CallbackInfo& info) {
   return rejecting(info.Env(), [&] {
-    return Environment::run(info.Env(), [name = nameArgument(info[0])]() -> ToValue {
-      createNamed(name);
+    const auto stopped = std::make_shared<std::atomic<bool>>(false);
+    const auto work = [name = nameArgument(info[0]), stopped]() -> ToValue {
+      createNamed(name, *stopped);
       return undefined;
-    });
+    };
+    return Environment::run(info.Env(), work, [stopped] { *stopped = true; });
   });
 }
 

@@ -170,7 +170,7 @@ export interface Native {
   scratchNamespace(): Promise<number>
   /**
    * Makes a network namespace with its loopback as the kernel makes it, and binds it to /run/netns/<name>. EEXIST when the
-   * name is taken; a placeholder is taken over.
+   * name is taken; a placeholder is taken over. EAGAIN when somebody else has kept /run/netns locked for five seconds.
    */
   createNamespace(name: string): Promise<void>
   /**

@@ -65,12 +65,19 @@ export class Writer {
       if ((await change()) !== false) this.done.push(what)
     } catch (cause) {
       const { code = 'FAILED', message } = cause as NodeJS.ErrnoException
-      throw new WiringError({ object: what, code, reason: message, hint: hintFor(code), cause })
+      throw new WiringError({
+        object: what,
+        code,
+        reason: message,
+        hint: hintFor(cause as NodeJS.ErrnoException),
+        cause,
+      })
     }
   }
 }
 
 /** What to do about a refusal that is no refusal of the thing itself. */
-export function hintFor(code: string): string | undefined {
+function hintFor({ code, syscall }: NodeJS.ErrnoException): string | undefined {
+  if (syscall?.startsWith('flock /run/netns')) return 'try again; `fuser -v /run/netns` says who has it open'
   return code === 'EPERM' || code === 'EACCES' ? SYSTEM_HINT : undefined
 }

@@ -177,6 +177,32 @@ test('a deploy that fails on the way: 1, what failed, and that it was undone', a
   expect(await node.run('ip -o link show type bridge; iptables-nft-save | grep yah || :')).toBe('')
 })
 
+test('another program keeps the folder of the namespaces locked: some seconds later the deploy gives up, and is undone', async () => {
+  await using node = await TestNode.create()
+  await node.run('mkdir /run/netns')
+  const holder = await node.start('flock', ['--no-fork', '/run/netns', 'sh', '-c', 'echo held; exec sleep 60'])
+  expect(await firstLine(holder)).toBe('held')
+  const { status, json } = await deploy(node, ...API, '--json')
+  expect({ status, json }).toEqual({
+    status: 1,
+    json: {
+      error: {
+        code: 'EAGAIN',
+        message: expect.stringMatching(
+          /make namespace api: flock \/run\/netns, which another program has kept locked for 5 s: .*; it was undone$/,
+        ),
+        hint: 'try again; `fuser -v /run/netns` says who has it open',
+      },
+    },
+  })
+  expect(holder.exitCode, 'it was held all the time').toBe(null)
+  expect(await node.run('ls /run/netns; ip -o link show type bridge; iptables-nft-save | grep yah || :')).toBe('')
+
+  const later = deploy(node, ...API)
+  setTimeout(() => holder.kill(), 1000)
+  expect(await later).toMatchObject({ status: 0, stderr: '' })
+})
+
 test('the empty file of a deploy that was killed while it made the namespace is taken over', async () => {
   await using node = await TestNode.create()
   await node.run('mkdir /run/netns; (umask 777; : >/run/netns/api)')

@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { firstLine, TestNode } from '../support/node.js'
 import { ip, loadAddon, openDescriptors, threads } from './support.js'
 
 const MINUTE = 60_000
@@ -114,6 +115,27 @@ test('a worker thread may be terminated in the middle of an exchange', async () 
   for (let round = 0; round < 20; round++) await terminate()
   expect({ descriptors: openDescriptors(), threads: threads() }).toEqual(before)
 }, 30_000)
+
+test('a worker thread may be terminated while somebody else keeps /run/netns locked', async () => {
+  await using node = await TestNode.create()
+  await node.run('mkdir /run/netns')
+  const holder = await node.start('flock', ['--no-fork', '/run/netns', 'sh', '-c', 'echo held; exec sleep 60'])
+  expect(await firstLine(holder)).toBe('held')
+  const inWorker = script("native.createNamespace('late'); require('worker_threads').parentPort.postMessage('ready')")
+  const body = `
+    const { Worker } = require('worker_threads')
+    const worker = new Worker(${JSON.stringify(inWorker)}, { eval: true })
+    worker.on('message', () => setTimeout(async () => {
+      const began = performance.now()
+      await worker.terminate()
+      console.log(performance.now() - began)
+    }, 300))`
+  const { status, stdout, stderr } = await node.exec(process.execPath, ['-e', body])
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  // Not to the end of the five seconds that it would wait by itself.
+  expect(Number(stdout)).toBeLessThan(3000)
+  expect(await node.run('ls /run/netns')).toBe('')
+})
 
 test('loading the addon opens nothing and starts no thread', () => {
   const body = `
