@@ -88,6 +88,7 @@ export const IFLA_PROP_LIST = 52
 export const IFLA_ALT_IFNAME = 53
 export const IFLA_INFO_KIND = 1
 export const IFLA_INFO_DATA = 2
+export const IFLA_VXLAN_LINK = 3
 
 // veth.h
 export const VETH_INFO_PEER = 1

@@ -15,7 +15,7 @@ export interface OwnBridge {
   readonly addresses: readonly Address[]
   /** What is enslaved to a tenant bridge; not read for the node bridge, where it decides nothing. */
   readonly ports: readonly Link[]
-  /** What stands on a tenant bridge and goes with it: macvlan, vlan. Read by the second reading alone. */
+  /** What stands on a tenant bridge and goes with it: macvlan, vlan, vxlan. Read by the second reading alone. */
   readonly uppers?: readonly Link[]
 }
 

@@ -5,6 +5,7 @@ import type { ContainerNet } from '../../src/node/net.js'
 import { TestNode } from '../support/node.js'
 import { difference } from '../support/snapshot.js'
 import { GLOBEX, machine, pass, stop } from './passes.js'
+import { sameView } from './slow-view.js'
 
 const BILLING = ['--workload', 'billing', '--addr', '10.128.3.9', '--tenant', 'globex']
 
@@ -41,6 +42,33 @@ test.each(['macvlan', 'macvtap'])(
     expect((await sweep(node)).steps).toEqual([])
   },
 )
+
+test('a vxlan on top of a dead bridge names it in its own data alone: the bridge is foreign', async (context) => {
+  await using node = await stopped()
+  const vxlan = 'type vxlan id 5 dstport 4789 dev'
+  const made = await node
+    .run(`ip link add upper ${vxlan} ${GLOBEX} 2>&1 && ip addr add 192.168.7.1/24 dev upper`)
+    .catch(String)
+  if (made.includes('Unknown device type')) context.skip('this kernel has no vxlan')
+  expect(await node.run('ip -d link show upper')).toContain(`dev ${GLOBEX}`)
+  await sameView(node)
+  const swept = await sweep(node)
+  expect(swept).toMatchObject({ complete: true, bridges: [], addresses: ['10.128.3.9'] })
+  expect(swept.notices).toContainEqual({ object: `bridge ${GLOBEX}`, reason: 'foreign: link upper on top of it' })
+  expect(await node.run('ip -br addr show upper')).toContain('192.168.7.1/24')
+  expect((await sweep(node)).steps).toEqual([])
+})
+
+test('a vxlan of this namespace on top of a link of the same index in another one says nothing', async (context) => {
+  await using node = await stopped()
+  const index = (await node.run(`ip -o link show ${GLOBEX}`)).split(':')[0]
+  const made = await node.run(`ip netns add other; ip -n other link add lower index ${index} type bridge
+    ip -n other link add upper type vxlan id 5 dstport 4789 dev lower 2>&1 || exit 0
+    ip netns attach here $$; ip -n other link set upper netns here`)
+  if (made.includes('Unknown device type')) context.skip('this kernel has no vxlan')
+  expect(await sweep(node)).toMatchObject({ complete: true, bridges: [GLOBEX] })
+  expect(await node.run('ip -br link show upper')).toContain('upper')
+})
 
 test('a macvlan of this namespace on top of a link of the same index in another one says nothing', async () => {
   await using node = await stopped()

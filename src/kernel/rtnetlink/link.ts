@@ -17,6 +17,7 @@ import {
   IFLA_NET_NS_FD,
   IFLA_OPERSTATE,
   IFLA_PROP_LIST,
+  IFLA_VXLAN_LINK,
   NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
@@ -62,7 +63,7 @@ export function decodeLink(message: Message): Link {
   const index = bytes.readInt32LE(payload + 4)
   const flags = bytes.readUInt32LE(payload + 8)
   let name: string | undefined
-  let kind = ''
+  let info: LinkInfo = { kind: '', below: 0 }
   let master = 0
   let mtu = 0
   let peerIndex = 0
@@ -86,7 +87,7 @@ export function decodeLink(message: Message): Link {
         master = attributes.u32()
         break
       case IFLA_LINKINFO:
-        kind = readKind(attributes.nested())
+        info = readInfo(attributes.nested())
         break
       case IFLA_PROP_LIST:
         readAltNames(attributes.nested(), altNames)
@@ -97,7 +98,9 @@ export function decodeLink(message: Message): Link {
   }
   if (name === undefined) throw attributes.malformed('a link without a name')
   const up = (flags & IFF_UP) !== 0
-  return { index, name, kind, master, up, flags, mtu, peerIndex, peerNamespace, altNames }
+  const { kind, below } = info
+  // Where it lives in another namespace than the device below, IFLA_LINK is there too, and says nothing.
+  return { index, name, kind, master, up, flags, mtu, peerIndex: below || peerIndex, peerNamespace, altNames }
 }
 
 /** Links of one kind: 'bridge', 'veth'. Kernels that do not know the kind list all links: those are left out here. */
@@ -112,11 +115,12 @@ export function portsOf(masterIndex: number): Request<Link> {
   return dumpLinks(`ports of link ${masterIndex}`, payload, (link) => link.master === masterIndex)
 }
 
-/** Links whose device below, in this namespace, is one of these: what stands on them, as a macvlan or a vlan does. */
+/** Links whose device below, in this namespace, is one of these: what stands on them, as a macvlan, a vlan or a vxlan does. */
 export function linksOn(indexes: readonly number[]): Request<Link> {
   const isOn = ({ index, peerIndex, peerNamespace }: Link): boolean =>
     peerNamespace === -1 && peerIndex !== index && indexes.includes(peerIndex)
-  const keep = { header: IFINFOMSG, attribute: IFLA_LINK, values: indexes.map(linkIndex), without: false }
+  // Without it: a vxlan, and whatever stands on nothing. Veths, which are most links where there are many, have it.
+  const keep = { header: IFINFOMSG, attribute: IFLA_LINK, values: indexes.map(linkIndex), without: true }
   return { ...dumpLinks('all links', dump(), isOn), keep }
 }
 
@@ -273,10 +277,26 @@ function readLinkAddress(message: Message): Buffer | undefined {
   return undefined
 }
 
-function readKind(info: AttributeReader): string {
+interface LinkInfo {
+  readonly kind: string
+  /** Index of the device below that the kind's own data name; 0 when none. */
+  readonly below: number
+}
+
+function readInfo(info: AttributeReader): LinkInfo {
   let kind = ''
-  while (info.next()) if (info.type === IFLA_INFO_KIND) kind = info.string()
-  return kind
+  let below = 0
+  while (info.next()) {
+    if (info.type === IFLA_INFO_KIND) kind = info.string()
+    // The kernel deletes a vxlan along with that device, and does not tell it as IFLA_LINK. The kind comes first.
+    else if (info.type === IFLA_INFO_DATA && kind === 'vxlan') below = readVxlanLink(info.nested())
+  }
+  return { kind, below }
+}
+
+function readVxlanLink(data: AttributeReader): number {
+  while (data.next()) if (data.type === IFLA_VXLAN_LINK) return data.u32()
+  return 0
 }
 
 function readAltNames(properties: AttributeReader, into: string[]): void {
