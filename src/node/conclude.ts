@@ -45,7 +45,7 @@ export interface Conclusion {
   readonly dead: readonly OwnBridge[]
   /** Names of tenant bridges that do not exist and that rules of ours name, sorted. */
   readonly detached: readonly string[]
-  /** No tenant bridge is there or will remain, so nobody needs the mesh's reply mark. */
+  /** No tenant bridge is there or will remain, nor runs a workload elsewhere, so nobody needs the mesh's reply mark. */
   readonly meshMarkDetached: boolean
   readonly pairs: readonly Pair[]
   /** Proxy entries and filters that no surviving pair wants. */
@@ -91,7 +91,9 @@ export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> 
     foreign,
     dead,
     detached,
-    meshMarkDetached: tenants.size === dead.length && own.tables.rules.some(({ bridge }) => bridge === null),
+    // Where a workload runs elsewhere, so may tenants: their bridges were not looked for under their names.
+    meshMarkDetached:
+      tenants.size === dead.length && elsewhere.size === 0 && own.tables.rules.some(({ bridge }) => bridge === null),
     pairs,
     ...unwanted(view, own, { subnet, live, seen, pairs, identities }),
     misplaced: misplaced(view, own, live),

@@ -169,6 +169,11 @@ describe('detached', () => {
     const foreign = bridge(ACME, 4, [], { addresses: [address('9.9.9.9/32', 4)] })
     expect(detached(node, bridge(GLOBEX, 5), foreign)).toBe(false)
     expect(of(view(reading([node]))).meshMarkDetached).toBe(false)
+    const runs = saved({
+      mangle: [...bridgeLines(GLOBEX).mangle.slice(0, 1), ...addressLines('10.128.3.7', 'yah1', 5)],
+    })
+    const elsewhere = reading([node], { veths: [veth(7, 9)], otherBridges: new Map([[9, 'yah1']]) })
+    expect(of(view(elsewhere, { iptables: new Map([['nft', runs]]) })).meshMarkDetached).toBe(false)
   })
 })
 

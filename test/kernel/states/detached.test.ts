@@ -1,6 +1,8 @@
 /** Bridges that somebody deleted by hand: the rules that name them are detached. */
 import {
+  ACCT,
   ACME,
+  API,
   accepts,
   BILLING,
   GLOBEX,
@@ -53,6 +55,16 @@ testStates([
     build: 'acct; mesh_mark a; mesh_mark b',
     gone: [meshMark({ tag: 'a' }), meshMark()],
     oracle: { differs: 'finds nothing detached' },
+  },
+  {
+    name: 'the wrong --bridge: tenants run on bridges that were not looked for, and the mark of the mesh stays',
+    build: 'acct; api; billing',
+    options: { bridge: 'yah1', subnet: '10.128.3.0/24' },
+    notices: [ACCT, API, BILLING].map(({ octet, bridge }) => ({
+      object: `address 10.128.3.${octet}`,
+      reason: `spared: veth${octet} is on ${bridge}, as its identity chain says, so --bridge may be wrong`,
+    })),
+    oracle: 'agrees',
   },
   {
     name: 'detached prohibits, tagged rules and ACCEPTs, each of another bridge that never was there',
