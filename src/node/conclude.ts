@@ -68,7 +68,8 @@ export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> 
   const seen = readings.flatMap((links) => [...liveIn(links, subnet).values()])
   const live = new Map(seen.map((each) => [each.address, each]))
   const foreign = new Map(readings.flatMap((links) => [...foreignIn(links, subnet)]))
-  const named = addressesNamed(own, foreignIndexes(view.links, foreign))
+  const foreignBridges = foreignIndexes(view.links, foreign)
+  const named = addressesNamed(own, foreignBridges)
   const elsewhere = elsewhereIn(readings, own.tables, subnet)
   const departed = [...named]
     .filter((address) => subnet.workloadOctet(address) !== null && !live.has(address) && !elsewhere.has(address))
@@ -77,9 +78,11 @@ export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> 
   const dead = deadIn(readings, foreign)
   const detached = detachedNames(own, readings)
   const identities = identitiesByAddress(own.tables)
-  const pairs = pairsOf(identities, admittedByAddress(own.tables)).filter(
-    ({ granting, peer }) => live.has(granting.address) && live.has(peer.address),
-  )
+  const names = bridgeNames(view.links)
+  const allPairs = pairsOf(identities, admittedByAddress(own.tables))
+  const pairs = allPairs.filter(({ granting, peer }) => live.has(granting.address) && live.has(peer.address))
+  const ours = { departed: new Set(departed), proxies: wantedBy(allPairs, subnet).proxies }
+  const { unwantedProxies, unwantedFilters } = unwanted(view, own, { subnet, live, seen, pairs, identities })
   const tenants = new Set(
     readings.flatMap(({ bridges }) => bridges.filter(({ tenant }) => tenant)).map(({ link }) => link.index),
   )
@@ -95,7 +98,14 @@ export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> 
     meshMarkDetached:
       tenants.size === dead.length && elsewhere.size === 0 && own.tables.rules.some(({ bridge }) => bridge === null),
     pairs,
-    ...unwanted(view, own, { subnet, live, seen, pairs, identities }),
+    // Anybody may want one on a bridge of his: there, ours is what a departed address or a pair accounts for.
+    unwantedProxies: unwantedProxies.filter(
+      ({ object, mine }) =>
+        !foreignBridges.has(object.index) ||
+        ours.departed.has(mine) ||
+        ours.proxies.has(proxyKey(names.get(object.index) ?? '', mine)),
+    ),
+    unwantedFilters,
     misplaced: misplaced(view, own, live),
     spared: [...spared(readings, named, subnet), ...elsewhere.values()],
   }
@@ -200,15 +210,15 @@ function foreignIndexes({ bridges }: LinkReading, foreign: ReadonlyMap<string, s
 }
 
 /**
- * The addresses that state of ours names. A host route out of a foreign bridge does not count by itself: it is what a
- * person adds who plugs a machine of his own into that bridge.
+ * The addresses that state of ours names. A host route or a proxy entry on a foreign bridge does not count by itself: it
+ * is what a person adds who plugs a machine of his own into that bridge.
  */
 function addressesNamed(own: Own, foreignBridges: ReadonlySet<number>): Set<string> {
   return new Set([
     ...own.hostRoutes.filter(({ object }) => !foreignBridges.has(object.oif)).map(({ mine }) => mine),
     ...own.workloadProhibits.map(({ mine }) => mine),
     ...own.tables.chains.map(({ address }) => address),
-    ...own.proxies.map(({ mine }) => mine),
+    ...own.proxies.filter(({ object }) => !foreignBridges.has(object.index)).map(({ mine }) => mine),
     ...own.filters.flatMap(({ mine }) => [mine.sender, mine.target]),
   ])
 }

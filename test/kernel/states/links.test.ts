@@ -1,5 +1,5 @@
 /** Links that only look like this project's, and bridges of this project that somebody else uses. */
-import { BILLING, GLOBEX, hostRoute, tenantBridge, workload } from './lines.js'
+import { API, BILLING, GLOBEX, hostRoute, pairProxies, tenantBridge, workload } from './lines.js'
 import { testStates } from './state.js'
 
 const foreign = (reason: string) => [{ object: `bridge ${GLOBEX}`, reason: `foreign: ${reason}` }]
@@ -67,6 +67,23 @@ testStates([
       'acct; api; bridge $GLOBEX; link tap0; ip link set tap0 master $GLOBEX; ip route add 10.128.3.77/32 dev $GLOBEX',
     notices: foreign('port tap0'),
     oracle: { differs: 'takes the route of a machine that somebody plugged into the bridge' },
+  },
+  {
+    name: 'proxy entries on a foreign bridge, for a live address and for one that no workload ever had, and a route to that',
+    build: `${stopped}; link tap0; ip link set tap0 master $GLOBEX; ip route add 10.128.3.200/32 dev $GLOBEX
+      for octet in 7 200; do ip neigh add proxy 10.128.3.$octet dev $GLOBEX; done`,
+    gone: workload(BILLING),
+    addresses: ['10.128.3.9'],
+    notices: foreign('port tap0'),
+    oracle: { differs: 'takes what somebody put on a bridge of his' },
+  },
+  {
+    name: 'a foreign bridge: the proxy entries of a pair go with its workload, on this bridge and on the other',
+    build: 'acct; billing; api --allow globex/prod/billing; stop billing 9; link tap0; ip link set tap0 master $GLOBEX',
+    gone: [...workload(BILLING), ...pairProxies(API, BILLING)],
+    addresses: ['10.128.3.9'],
+    notices: foreign('port tap0'),
+    oracle: 'agrees',
   },
   {
     name: 'somebody plugs a machine into the node bridge: no business of a sweep',
