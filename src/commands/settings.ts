@@ -3,12 +3,13 @@
 import type { BackendChoice } from '../kernel/iptables/backend.js'
 import { UsageError } from '../node/errors.js'
 import { ContainerNet } from '../node/net.js'
+import { LONGEST_MS } from '../node/numbers.js'
 
 /** An option as the command spells it, without the dashes: `lock-timeout`. */
 export type OptionName = string
 
-/** What timers can wait for: 2^31 - 1 ms, in seconds. */
-const MAX_SECONDS = 2_147_483
+/** What timers can wait for, in seconds. */
+const MAX_SECONDS = Math.floor(LONGEST_MS / 1000)
 
 export class Settings {
   constructor(

@@ -10,13 +10,12 @@ import { openHost } from '../kernel/linux-host.js'
 import { native } from '../kernel/native.js'
 import { GuardError, ReadError, UsageError } from './errors.js'
 import type { ContainerNet } from './net.js'
+import { checkTime } from './numbers.js'
 import { checkPrivilege, PRIVILEGE_HINT, SYSTEM_HINT } from './privilege.js'
 
 const LOCK_FOLDER = '/run/netsweep'
 /** How often a lock that another process holds is tried again. flock(2) itself could not be cancelled. */
 const RETRY_MS = 20
-/** What setTimeout can wait for: anything longer is no wait at all. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export interface LockOptions {
   /** Milliseconds to wait for whoever holds it. Default 10,000. */
@@ -30,14 +29,16 @@ export interface LockOptions {
  * Takes the node-state lock of the network namespace that `net` means. `await using` gives it back.
  *
  * @throws GuardError BUSY when somebody else held it for too long, UNUSABLE when its file cannot be had.
- * @throws ReadError PRIVILEGE without CAP_NET_ADMIN, FAILED when the namespace is not there.
+ * @throws ReadError PRIVILEGE without CAP_NET_ADMIN, UsageError for a bad time or a namespace that is not there.
  */
 export async function lockNodeState(net: ContainerNet, options: LockOptions = {}): Promise<NodeStateLock> {
-  const host = options.host ?? (await openNode(net))
+  let { host } = options
   try {
+    checkTime('--lock-timeout', options.timeoutMs)
+    host ??= await openNode(net)
     return await NodeStateLock.take(host, net.netns, options)
   } catch (error) {
-    host.close()
+    host?.close()
     throw error
   }
 }
@@ -114,6 +115,7 @@ export class NodeStateLock implements AsyncDisposable {
 
   /** Lets others have the lock for so long, then takes it again. */
   async pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+    checkTime('milliseconds', milliseconds)
     await this.#release()
     await sleep(milliseconds, undefined, { signal }).catch(() => {
       throw new GuardError('ABORTED', 'cancelled while the node was left to settle')
@@ -233,7 +235,7 @@ async function enqueue(key: string, timeoutMs: number, signal: AbortSignal | und
     })
   }
   const givenUp = deferred()
-  const timer = setTimeout(givenUp.resolve, Math.min(timeoutMs, LONGEST_TIMER_MS))
+  const timer = setTimeout(givenUp.resolve, timeoutMs)
   signal?.addEventListener('abort', givenUp.resolve)
   try {
     const isTurn = await Promise.race([before.then(() => true), givenUp.promise.then(() => false)])

@@ -16,6 +16,7 @@ import {
   tenantDigits,
 } from './contract.js'
 import { UsageError } from './errors.js'
+import { checkTime } from './numbers.js'
 import { Subnet } from './subnet.js'
 
 export interface ContainerNetOptions {
@@ -177,7 +178,7 @@ function checkBackend(text: string): BackendChoice {
 }
 
 function checkTimeout(timeoutMs: number): number {
-  if (!(timeoutMs > 0 && timeoutMs <= 2 ** 31 - 1))
-    throw new UsageError('--timeout', `${timeoutMs / 1000} s is no time to wait`)
+  checkTime('--timeout', timeoutMs)
+  if (timeoutMs === 0) throw new UsageError('--timeout', '0 s is no time to wait')
   return timeoutMs
 }

@@ -6,6 +6,7 @@ import { type Conclusion, conclusionOf, settled } from './conclude.js'
 import { ReadError } from './errors.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
+import { checkCount, checkTime } from './numbers.js'
 import type { Plan, Step, StepResult } from './plan.js'
 import { aborted } from './read.js'
 import { Reconciled, reconciledSteps } from './reconciled.js'
@@ -58,7 +59,7 @@ const MAX_PLANS = 4
 /**
  * Removes what stopped workloads left behind. Removals that failed are in the result.
  *
- * @throws ReadError, BrakeError, GuardError, and UsageError of the recorder: then nothing was changed.
+ * @throws ReadError, BrakeError, GuardError, and UsageError of a bad option or the recorder: then nothing was changed.
  */
 export async function reconcile(
   net: ContainerNet,
@@ -66,6 +67,9 @@ export async function reconcile(
   options: ReconcileOptions = {},
 ): Promise<Reconciled> {
   const started = performance.now()
+  checkTime('--settle', options.settleMs)
+  checkTime('freshMs', options.freshMs)
+  checkCount('--max-removals', options.maxRemovals)
   lock.assertGuards(net)
   const report = async (plan: Plan, results: readonly StepResult[]): Promise<Reconciled> => {
     const steps = await inTurns(reconciledSteps(net, results))

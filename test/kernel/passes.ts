@@ -19,6 +19,7 @@ import { openHost } from '../../src/kernel/linux-host.js'
 import { AttributeReader } from '../../src/kernel/netlink/attribute.js'
 import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
 import { ContainerNet } from '../../src/node/net.js'
+import { LONGEST_MS } from '../../src/node/numbers.js'
 import { type Call, delegate, type RunCall, recording } from '../support/fake-host.js'
 import type { TestNode } from '../support/node.js'
 
@@ -32,7 +33,7 @@ export const machine = (node: TestNode): Promise<Host> => openHost({ netns: node
 export async function pass(host: Host, options: ReconcileOptions = {}, net = new ContainerNet()): Promise<Reconciled> {
   await using lock = await lockNodeState(net, { host: { ...delegate(host), close() {} } })
   // However slow the machine: tests know what is asked, and how often.
-  return await reconcile(net, lock, { freshMs: Number.POSITIVE_INFINITY, ...options })
+  return await reconcile(net, lock, { freshMs: LONGEST_MS, ...options })
 }
 
 /** The error that ends a pass, which must be one of a read. */
