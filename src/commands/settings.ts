@@ -33,7 +33,11 @@ export class Settings {
   list(option: OptionName): readonly string[] {
     const given = this.given.get(option)
     if (given !== undefined) return typeof given === 'object' ? given : []
-    return (this.env[variable(option)] ?? '').split(' ').filter((value) => value !== '')
+    const value = this.env[variable(option)]
+    if (value === undefined) return []
+    const values = value.split(' ').filter((each) => each !== '')
+    if (values.length === 0) throw new UsageError(variable(option), 'is empty', 'unset it')
+    return values
   }
 
   isOn(option: OptionName): boolean {

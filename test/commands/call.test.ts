@@ -77,6 +77,22 @@ test.each(['yes', '', 'TRUE', '2'])('a switch is set by 1 or true, and not by %j
   expect({ status, stderr: stderr.split('"')[0] }).toEqual({ status: 2, stderr: 'netsweep: NETSWEEP_DRY_RUN: ' })
 })
 
+test('a variable that is empty is a bad value, also of an option that may be repeated', async () => {
+  const api = ['deploy', '--workload', 'api', '--address', '10.128.3.7']
+  for (const value of ['', ' ']) {
+    const { status, stderr } = await call(api, { env: { NETSWEEP_ALLOW: value } })
+    expect({ status, stderr }).toEqual({ status: 2, stderr: 'netsweep: NETSWEEP_ALLOW: is empty; unset it\n' })
+  }
+  const variables = ['TENANT', 'IDENTITY', 'MTU', 'FILE', 'LOG_LEVEL', 'JSON'].map((name) => `NETSWEEP_${name}`)
+  for (const name of variables) {
+    const { status, stderr } = await call(api, { env: { [name]: '' } })
+    expect({ status, object: stderr.split(': ')[1] }).toEqual({ status: 2, object: name })
+  }
+  expect((await call(api, { env: { NETSWEEP_ALLOW: ' a/b/c  d/e/f ' } })).stderr).toContain('the node was opened')
+  expect((await call([...api, '--allow', 'a/b/c'], { env: { NETSWEEP_ALLOW: '' } })).status).toBe(3)
+  expect((await call([...api, '--allow', ''])).status).toBe(2)
+})
+
 test.each([
   ['there', 'is there already'],
   ['dangling', 'is there already'],
