@@ -72,8 +72,16 @@ function fromOptions(settings: Settings): unknown {
 }
 
 function fromFile(settings: Settings, file: string): unknown {
-  const other = [...FIELDS, 'mtu', 'allow'].find((option) => settings.given.has(option))
-  if (other !== undefined) throw new UsageError(`--${other}`, 'does not go with --file', 'put it into the file')
+  // What comes from the environment too: left out in silence, a tenant's workload would be wired for another.
+  const other = [...FIELDS, 'mtu', 'allow'].find((option) => settings.isSet(option))
+  if (other !== undefined)
+    throw new UsageError(
+      settings.source(other),
+      `does not go with ${settings.source('file')}`,
+      settings.given.has(other) && settings.given.has('file')
+        ? 'put it into the file'
+        : 'put it into the file, or unset the variable',
+    )
   try {
     return JSON.parse(readFileSync(file, 'utf8'))
   } catch (error) {

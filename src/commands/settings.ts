@@ -23,6 +23,11 @@ export class Settings {
     return this.given.has(option) || this.env[variable(option)] === undefined ? `--${option}` : variable(option)
   }
 
+  /** Whether the caller set it at all, in either way. */
+  isSet(option: OptionName): boolean {
+    return this.given.has(option) || this.env[variable(option)] !== undefined
+  }
+
   text(option: OptionName): string | undefined {
     const value = this.given.get(option) ?? this.env[variable(option)]
     if (value === '') throw new UsageError(this.source(option), 'is empty')

@@ -21,6 +21,8 @@ async function runStop({ io, settings, log, operands, json, net, lockTimeoutMs: 
   const [workload, surplus] = operands
   const address = settings.text('address')
   if (surplus !== undefined) throw new UsageError(surplus, 'not expected here', 'netsweep stop --help')
+  if (workload !== undefined && address !== undefined && !settings.given.has('address'))
+    throw new UsageError(settings.source('address'), 'does not go with a workload’s name', 'unset it')
   if ((workload === undefined) === (address === undefined))
     throw new UsageError('stop', 'takes a workload’s name, or --address', 'netsweep stop --help')
   if (workload === '') throw new UsageError('workload', 'is empty')

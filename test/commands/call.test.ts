@@ -94,6 +94,25 @@ test('a variable that is empty is a bad value, also of an option that may be rep
 })
 
 test.each([
+  [['--file', 'w.json', '--mtu', '1400'], {}, '--mtu: does not go with --file; put it into the file'],
+  [['--file', 'w.json'], { NETSWEEP_TENANT: 'acme' }, 'NETSWEEP_TENANT: does not go with --file; put it into'],
+  [['--file', 'w.json'], { NETSWEEP_ALLOW: '' }, 'NETSWEEP_ALLOW: does not go with --file; put it into'],
+  [['--workload', 'zz'], { NETSWEEP_FILE: 'w.json' }, '--workload: does not go with NETSWEEP_FILE; put it into'],
+  [[], { NETSWEEP_FILE: 'w.json', NETSWEEP_MTU: '1400' }, 'NETSWEEP_MTU: does not go with NETSWEEP_FILE; put it'],
+  [[], { NETSWEEP_FILE: 'no.json' }, 'NETSWEEP_FILE: no.json cannot be read: '],
+])('a workload from options or from a file: deploy %j with %j', async (argv, env, line) => {
+  const { status, stdout, stderr } = await call(['deploy', ...argv], { env })
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  expect(stderr.startsWith(`netsweep: ${line}`), stderr).toBe(true)
+})
+
+test('stop of a name says when the address that is in its way comes from a variable', async () => {
+  const { status, stderr } = await call(['stop', 'api'], { env: { NETSWEEP_ADDRESS: '10.128.3.7' } })
+  const line = 'netsweep: NETSWEEP_ADDRESS: does not go with a workload’s name; unset it\n'
+  expect({ status, stderr }).toEqual({ status: 2, stderr: line })
+})
+
+test.each([
   ['there', 'is there already'],
   ['dangling', 'is there already'],
   ['no/such/folder', 'cannot be made'],
