@@ -1,6 +1,6 @@
 /** What the README promises. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { TestNode } from '../support/node.js'
@@ -41,6 +41,17 @@ test('its output is what the command prints', async () => {
   await using node = await leftovers()
   const [, printed = ''] = /# netsweep sweep --dry-run\n([\s\S]*?)```/.exec(README) ?? []
   expect((await node.netsweep(['sweep', '--dry-run'])).stdout).toBe(printed)
+})
+
+test('docs/ have its library example, and JSON that is JSON', () => {
+  const docs = readdirSync(`${PROJECT}docs`).filter((name) => name.endsWith('.md'))
+  const texts = docs.map((name) => readFileSync(`${PROJECT}docs/${name}`, 'utf8'))
+  const blocks = (text: string, language: string) =>
+    [...text.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, code]) => code ?? '')
+  expect(texts.flatMap((text) => blocks(text, 'ts'))).toEqual(blocks(README, 'ts'))
+  const json = texts.flatMap((text) => blocks(text, 'json'))
+  expect(json.length).toBeGreaterThan(0)
+  for (const code of json) expect(JSON.parse(code)).toBeTypeOf('object')
 })
 
 test('its library example compiles as it stands, and sweeps', async () => {
