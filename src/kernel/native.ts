@@ -226,14 +226,24 @@ export interface Native {
   encodeClsactDelete(index: number): Buffer
 }
 
+/** The addon is not there, or is none for this Node.js. */
+export class AddonError extends Error {
+  override readonly name = 'AddonError'
+  readonly hint = 'compile it: npm rebuild netsweep; in a checkout: npm run build:native'
+}
+
 let loaded: Native | undefined
 
-/** The addon, loaded at the first call: importing this module opens nothing. */
+/** The addon, loaded at the first call: importing this module opens nothing. @throws AddonError */
 export function native(): Native {
   if (loaded === undefined) {
     const require = createRequire(import.meta.url)
     const load = require('node-gyp-build') as (root: string) => Native
-    loaded = load(packageFile('.'))
+    try {
+      loaded = load(packageFile('.'))
+    } catch (cause) {
+      throw new AddonError(`cannot be loaded: ${(cause as Error).message.trim()}`, { cause })
+    }
   }
   return loaded
 }

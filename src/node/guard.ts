@@ -7,7 +7,7 @@ import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Host, NamespaceId } from '../kernel/host.js'
 import { openHost } from '../kernel/linux-host.js'
-import { native } from '../kernel/native.js'
+import { AddonError, native } from '../kernel/native.js'
 import { GuardError, ReadError, UsageError } from './errors.js'
 import type { ContainerNet } from './net.js'
 import { checkTime } from './numbers.js'
@@ -54,6 +54,14 @@ export async function openNode(net: ContainerNet): Promise<Host> {
 }
 
 function cannotOpen(netns: string | undefined, error: NodeJS.ErrnoException): ReadError | UsageError {
+  if (error instanceof AddonError)
+    return new ReadError({
+      read: 'the addon',
+      code: 'FAILED',
+      reason: error.message,
+      hint: error.hint,
+      cause: error,
+    })
   const denied = error.code === 'EPERM' || error.code === 'EACCES'
   if (netns !== undefined && !denied) {
     return new UsageError(

@@ -3,11 +3,24 @@ import { describe, expect, test } from 'vitest'
 import type { Host } from '../../src/kernel/host.js'
 import { GuardError, type GuardErrorCode, ReadError, type ReadErrorCode } from '../../src/node/errors.js'
 import { fakeHost } from '../support/fake-host.js'
+import { TestNode } from '../support/node.js'
 import { call } from './call.js'
 
 const failing = (error: Error) => ({ openNode: (): Promise<Host> => Promise.reject(error) })
 
 const READ_CODES: readonly ReadErrorCode[] = ['INTERRUPTED', 'FAILED', 'PRIVILEGE', 'TWO_SUBNETS', 'TIMEOUT', 'ABORTED']
+
+test('an addon that cannot be loaded is told as that, also where a namespace was named', async () => {
+  await using node = await TestNode.create()
+  await node.run('mkdir -p /run/netns; ip netns add there; mkdir /run/none')
+  for (const argv of [['show'], ['sweep', '--netns', 'there']]) {
+    const { status, stdout, stderr } = await node.netsweep(argv, { env: { NETSWEEP_PREBUILD: '/run/none' } })
+    expect({ status, stdout }).toEqual({ status: 3, stdout: '' })
+    expect(stderr).toMatch(
+      /^netsweep: the addon: cannot be loaded: No native build [^\n]+; compile it: npm rebuild [^\n]+\n$/,
+    )
+  }
+})
 
 describe.each(['sweep', 'show'])('%s', (command) => {
   test.each(READ_CODES)('ReadError %s: 3', async (code) => {
