@@ -37,7 +37,6 @@ static Napi::Object load(Napi::Env env, Napi::Object exports) {
   add("encodeFilterReplace", encodeFilterReplace);
   add("encodeFilterDelete", encodeFilterDelete);
   add("encodeClsactReplace", encodeClsactReplace);
-  add("encodeClsactDelete", encodeClsactDelete);
   return exports;
 }
 

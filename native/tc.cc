@@ -129,13 +129,6 @@ Napi::Value encodeClsactReplace(const Napi::CallbackInfo& call) {
   return toBuffer(call.Env(), message.finish());
 }
 
-Napi::Value encodeClsactDelete(const Napi::CallbackInfo& call) {
-  MessageWriter message(RTM_DELQDISC, NLM_F_ACK, clsactOf(interfaceIndex(call[0])));
-  // The kernel compares it: a plain `ingress` qdisc has the same handle, and stays.
-  message.attribute(TCA_KIND, "clsact");
-  return toBuffer(call.Env(), message.finish());
-}
-
 Napi::Value decodeFilter(const Napi::CallbackInfo& call) {
   const Napi::Env env = call.Env();
   const std::vector<uint8_t> message = bytes(call[0], "message");

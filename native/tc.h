@@ -10,6 +10,5 @@ Napi::Value decodeFilter(const Napi::CallbackInfo& info);
 Napi::Value encodeFilterReplace(const Napi::CallbackInfo& info);
 Napi::Value encodeFilterDelete(const Napi::CallbackInfo& info);
 Napi::Value encodeClsactReplace(const Napi::CallbackInfo& info);
-Napi::Value encodeClsactDelete(const Napi::CallbackInfo& info);
 
 }  // namespace netsweep

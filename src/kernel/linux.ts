@@ -30,7 +30,6 @@ export const NLM_F_MULTI = 0x2
 export const NLM_F_ACK = 0x4
 export const NLM_F_ECHO = 0x8
 export const NLM_F_DUMP_INTR = 0x10
-export const NLM_F_ROOT = 0x100
 export const NLM_F_DUMP = 0x300
 export const NLM_F_REPLACE = 0x100
 export const NLM_F_EXCL = 0x200

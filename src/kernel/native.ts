@@ -223,7 +223,6 @@ export interface Native {
   }): Buffer
   encodeFilterDelete(filter: { index: number; pref: number; protocol: number; handle: number; kind: string }): Buffer
   encodeClsactReplace(index: number): Buffer
-  encodeClsactDelete(index: number): Buffer
 }
 
 /** The addon is not there, or is none for this Node.js. */

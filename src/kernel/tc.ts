@@ -49,11 +49,6 @@ export function replaceClsact(index: number, what: string): Request<never> {
   return { ...fromMessage(what, native().encodeClsactReplace(index)), decode: () => undefined }
 }
 
-/** Takes the link's clsact, with all its filters, whosever they are. */
-export function deleteClsact(index: number, what: string): Request<never> {
-  return { ...fromMessage(what, native().encodeClsactDelete(index)), decode: () => undefined }
-}
-
 export function deleteFilter(filter: Filter, what: string): Request<never> {
   return { ...fromMessage(what, native().encodeFilterDelete(filter)), decode: () => undefined }
 }

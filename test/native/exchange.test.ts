@@ -12,18 +12,19 @@ import {
   NLM_F_CREATE,
   NLM_F_EXCL,
   NLM_F_REQUEST,
-  NLM_F_ROOT,
   NLMSG_DONE,
   NLMSG_ERROR,
   RTM_GETLINK,
   RTM_NEWLINK,
 } from '../../src/kernel/linux.js'
 import { type NativeSocket, native } from '../../src/kernel/native.js'
-import { readMessages, writeMessage } from '../../src/kernel/netlink/message.js'
+import { readMessages } from '../../src/kernel/netlink/message.js'
+import { writeMessage } from '../support/messages.js'
 import { errnoOf, getLink, ip, ipBatch, ipLinks, linkDump, linkOf, linksOf, newLink, unanswered } from './support.js'
 
 const ENODEV = 19
 const EEXIST = 17
+const NLM_F_ROOT = 0x100
 const MINUTE = 60_000
 const veths = Array.from({ length: 150 }, (_, i) => `veth${i}`)
 /** As many links as a /24 has workloads; of those with an odd number there is none. */

@@ -11,7 +11,8 @@ import {
   RTM_NEWLINK,
 } from '../../src/kernel/linux.js'
 import { AttributeReader, AttributeWriter } from '../../src/kernel/netlink/attribute.js'
-import { type Message, readMessages, writeMessage } from '../../src/kernel/netlink/message.js'
+import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
+import { writeMessage } from '../support/messages.js'
 
 const IFINFOMSG = 16
 

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { MalformedMessage } from '../../src/kernel/netlink/errors.js'
-import { readMessages, writeMessage, writeRequests } from '../../src/kernel/netlink/message.js'
+import { readMessages, writeRequests } from '../../src/kernel/netlink/message.js'
 import { fromHex } from '../rtnetlink/golden/hex.js'
+import { writeMessage } from '../support/messages.js'
 
 // What a 6.18 kernel sent for a dump of the addresses of a link that is gone: no entry, ENODEV.
 const DONE = fromHex('14000000 0300 2200 00000000 23000000 edffffff')

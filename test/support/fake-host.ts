@@ -15,7 +15,8 @@ import {
   NLMSGERR_ATTR_OFFS,
 } from '../../src/kernel/linux.js'
 import { AttributeWriter } from '../../src/kernel/netlink/attribute.js'
-import { type Message, readMessages, writeMessage } from '../../src/kernel/netlink/message.js'
+import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
+import { writeMessage } from './messages.js'
 
 /** Whole messages, each of them sent by the kernel. */
 export type Answer = readonly Buffer[]

@@ -18,15 +18,6 @@ export interface Message {
   readonly payload: number
 }
 
-/** What a message is made from; sequence and port are the sender's to fill in, 0 until then. */
-export interface MessageFields {
-  readonly type: number
-  readonly flags: number
-  readonly payload: Buffer
-  readonly sequence?: number
-  readonly port?: number
-}
-
 /**
  * The messages that stand one behind the other in `bytes`.
  *
@@ -52,37 +43,23 @@ export function* readMessages(bytes: Buffer): Generator<Message, void> {
   }
 }
 
-/** One message, padded to where the next would begin. */
-export function writeMessage(fields: MessageFields): Buffer {
-  const bytes = Buffer.alloc(align(NLMSG_HDRLEN + fields.payload.length))
-  writeAt(bytes, 0, fields)
-  return bytes
-}
-
-/** Requests as one batch, NLM_F_REQUEST added, numbered from 0. */
-export function writeRequests(requests: readonly Pick<MessageFields, 'type' | 'flags' | 'payload'>[]): Buffer {
-  const length = requests.reduce((sum, { payload }) => sum + align(NLMSG_HDRLEN + payload.length), 0)
-  const bytes = Buffer.alloc(length)
+/** Requests as one batch, NLM_F_REQUEST added, numbered from 0; their port is the kernel's to fill in. */
+export function writeRequests(
+  requests: readonly { readonly type: number; readonly flags: number; readonly payload: Buffer }[],
+): Buffer {
+  const total = requests.reduce((sum, { payload }) => sum + align(NLMSG_HDRLEN + payload.length), 0)
+  const bytes = Buffer.alloc(total)
   let offset = 0
-  for (const [sequence, { type, flags, payload }] of requests.entries())
-    offset = writeAt(bytes, offset, { type, flags: flags | NLM_F_REQUEST, payload, sequence })
+  for (const [sequence, { type, flags, payload }] of requests.entries()) {
+    const length = NLMSG_HDRLEN + payload.length
+    bytes.writeUInt32LE(length, offset)
+    bytes.writeUInt16LE(type, offset + 4)
+    bytes.writeUInt16LE(flags | NLM_F_REQUEST, offset + 6)
+    bytes.writeUInt32LE(sequence, offset + 8)
+    payload.copy(bytes, offset + NLMSG_HDRLEN)
+    offset += align(length)
+  }
   return bytes
-}
-
-/** Returns where the next one begins. */
-function writeAt(
-  bytes: Buffer,
-  offset: number,
-  { type, flags, payload, sequence = 0, port = 0 }: MessageFields,
-): number {
-  const length = NLMSG_HDRLEN + payload.length
-  bytes.writeUInt32LE(length, offset)
-  bytes.writeUInt16LE(type, offset + 4)
-  bytes.writeUInt16LE(flags, offset + 6)
-  bytes.writeUInt32LE(sequence, offset + 8)
-  bytes.writeUInt32LE(port, offset + 12)
-  payload.copy(bytes, offset + NLMSG_HDRLEN)
-  return offset + align(length)
 }
 
 /** The next multiple of four: where a message, or an attribute, may begin. */
