@@ -30,6 +30,8 @@ export interface Inside {
   readonly routes: readonly Route[]
   /** eth0's other end, when it is in the host's namespace. */
   readonly hostEnd: Link | null
+  /** Of a host end that hangs on nothing, its IPv4 addresses. */
+  readonly hostEndAddresses: readonly Address[]
   /** The host veth that is eth0's other end and hangs on one of the node's bridges: the workload runs. */
   readonly live: Live | null
 }
@@ -57,8 +59,9 @@ export async function readInside(
       return { links, eth0, addresses, routes: out }
     }, signal)
     const hostEnd = read.eth0 === null ? null : await readHostEnd(host, opened, read.eth0, signal)
+    const hostEndAddresses = await addressesOfLoose(host, [hostEnd], signal)
     const found = [...live.values()].find(({ veth }) => veth.index === hostEnd?.index)
-    return { name, opened, ...read, hostEnd, live: found ?? null }
+    return { name, opened, ...read, hostEnd, hostEndAddresses, live: found ?? null }
   } catch (error) {
     opened.host.close()
     throw error
@@ -83,6 +86,16 @@ async function readHostEnd(
   return isPair && id !== -1 ? end : null
 }
 
+/** The IPv4 addresses of those of the links that hang on nothing. */
+async function addressesOfLoose(
+  host: Host,
+  links: readonly (Link | null)[],
+  signal: AbortSignal | undefined,
+): Promise<readonly Address[]> {
+  const loose = links.flatMap((link) => (link?.master === 0 ? [addressesOf(link.index)] : []))
+  return (await freshly(() => readLists(host, loose, { signal, empty: ['ENODEV'] }), signal)).flat()
+}
+
 /** What a kernel puts into every namespace, down, unless net.core.fb_tunnels_only_for_init_net says otherwise. */
 const FALLBACK_TUNNELS: ReadonlySet<string> = new Set([
   'tunl0',
@@ -98,17 +111,27 @@ const FALLBACK_TUNNELS: ReadonlySet<string> = new Set([
 
 /**
  * Why a namespace was not made for a workload; null when it may have been: it holds no more than its loopback, and an eth0
- * whose other end is a host veth.
+ * whose other end is a host veth. `subnet`: null when it is not known.
  */
-export function strangerInside({ links, eth0, hostEnd, live }: Inside): string | null {
+export function strangerInside(inside: Inside, net: ContainerNet, subnet: Subnet | null): string | null {
+  const { links, eth0, hostEnd, live } = inside
   const other = links.find((link) => !isUsual(link, eth0))
   if (other !== undefined) return `it holds link ${other.name}`
   if (eth0 === null || live !== null) return null
   if (eth0.kind !== 'veth') return `its eth0 is of kind ${eth0.kind || 'none'}`
   if (hostEnd === null) return 'the other end of its eth0 is not in this network namespace'
-  // Of a host veth that hangs on nothing, somebody took the bridge away.
-  if (hostVethOctet(hostEnd.name) !== null && hostEnd.master === 0) return null
-  return `the other end of its eth0 is ${hostEnd.name}, on none of this node's bridges`
+  const octet = hostVethOctet(hostEnd.name)
+  if (octet === null || hostEnd.master !== 0)
+    return `the other end of its eth0 is ${hostEnd.name}, on none of this node's bridges`
+  // Of a host veth that hangs on nothing, somebody took the bridge away; or it is of another making, and routed.
+  const [routed] = inside.hostEndAddresses
+  if (routed !== undefined) return `the other end of its eth0, ${hostEnd.name}, has address ${routed.address}`
+  const another = inside.addresses.find(
+    ({ address }) => (subnet ?? net.subnetOf(address))?.workloadOctet(address) !== octet,
+  )
+  return another === undefined
+    ? null
+    : `its eth0 has address ${another.address}, which ${hostEnd.name} does not stand for`
 }
 
 function isUsual({ name, up }: Link, eth0: Link | null): boolean {
@@ -120,6 +143,8 @@ export interface HostEnds {
   readonly bridge: Link | null
   readonly veth: Link | null
   readonly peer: Link | null
+  /** The IPv4 addresses of both ends, as far as they hang on nothing. */
+  readonly addresses: readonly Address[]
 }
 
 export async function readHostEnds(host: Host, octet: number, bridge: string, signal?: AbortSignal): Promise<HostEnds> {
@@ -131,20 +156,24 @@ export async function readHostEnds(host: Host, octet: number, bridge: string, si
   )
   // The kernel answers to alternative names too.
   const [veth = null, peer = null] = names.map((name, i) => found[i]?.find((link) => link.name === name) ?? null)
-  return { veth, peer, bridge: found[2]?.[0] ?? null }
+  const addresses = await addressesOfLoose(host, [veth, peer], signal)
+  return { veth, peer, bridge: found[2]?.[0] ?? null, addresses }
 }
 
 /**
  * Why the names `veth<n>` and `vethc<n>` are somebody else's; null when they are free or ours: on one of the node's bridges, or
- * the pair that an interrupted deploy leaves, which hangs on nothing.
+ * the pair that an interrupted deploy leaves, which hangs on nothing and has no address.
  */
-export function strangerEnds({ veth, peer }: Pick<HostEnds, 'veth' | 'peer'>, view: NodeView): string | null {
+export function strangerEnds({ veth, peer, addresses }: Omit<HostEnds, 'bridge'>, view: NodeView): string | null {
   const isPair = veth !== null && peer !== null && veth.peerNamespace === -1 && veth.peerIndex === peer.index
   const isOurs = veth !== null && view.links.bridges.some(({ link }) => link.index === veth.master)
   if (veth !== null && veth.kind !== 'veth')
     return `${veth.name} is somebody else's: a link of kind ${veth.kind || 'none'}`
   if (veth !== null && !isOurs && !(isPair && veth.master === 0))
     return `${veth.name} is somebody else's: it is on none of this node's bridges`
+  const [routed] = addresses
+  if (veth !== null && !isOurs && routed !== undefined)
+    return `${veth.name} is somebody else's: the pair has address ${routed.address}`
   if (peer !== null && !(isPair && peer.master === 0))
     return `${peer.name} is somebody else's: it is no end of a pair that an interrupted deploy left`
   return null

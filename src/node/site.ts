@@ -92,7 +92,10 @@ export async function checkSite(host: Host, site: Site): Promise<ReadonlySet<Sav
   const stranger = strangerEnds(ends, view)
   if (stranger !== null) {
     // Somebody took its bridge away.
-    const isOwn = ends.veth !== null && inside?.hostEnd?.index === ends.veth.index
+    const isOwn =
+      ends.veth !== null &&
+      inside?.hostEnd?.index === ends.veth.index &&
+      strangerInside(inside, site.net, site.subnet) === null
     const hint = isOwn ? `it is ${workload.workload}'s own, so: netsweep stop ${workload.workload}` : undefined
     throw new UsageError('address', `${workload.address} cannot be wired: ${stranger}`, hint)
   }
@@ -139,7 +142,7 @@ export function hostRoutes(
   return { right, wrong: there.filter((route) => route !== right) }
 }
 
-function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): void {
+function checkNamespace({ net, subnet, workload, owner, conclusion }: Site, inside: Inside): void {
   const refuse = (reason: string): never => {
     throw new UsageError(
       'workload',
@@ -147,7 +150,7 @@ function checkNamespace({ workload, owner, conclusion }: Site, inside: Inside): 
       'choose another name, or remove it',
     )
   }
-  const stranger = strangerInside(inside)
+  const stranger = strangerInside(inside, net, subnet)
   if (stranger !== null) refuse(stranger)
   const { live } = inside
   if (live === null) return

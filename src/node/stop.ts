@@ -13,6 +13,7 @@ import { readLinks } from './links.js'
 import type { ContainerNet } from './net.js'
 import { checkNamespacePrivilege } from './privilege.js'
 import { freshly } from './read.js'
+import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
 import { deleteVeth } from './wire-veth.js'
 import { Writer } from './writer.js'
@@ -55,14 +56,14 @@ export async function stop(
   const { host } = lock
   const writer = new Writer(host, options.signal)
   await checkNamespacePrivilege()
-  const live = await liveByAddress(host, net, options.signal)
+  const { live, subnet } = await readLive(host, net, options.signal)
   const inside = await readInside(host, live, workload, options.signal)
   if (inside === null) {
     await deletePlaceholder(writer, namespaceName(workload))
     return stopped(started, writer, null, 'absent', [])
   }
   try {
-    refuseStranger(inside)
+    refuseStranger(inside, net, subnet)
     if (inside.hostEnd !== null) await deleteVeth(writer, inside.hostEnd)
     await writer.change(`delete namespace ${inside.name}`, () => host.deleteNamespace(inside.name))
     // Our own descriptor holds it too, and is no process that goes on.
@@ -91,23 +92,24 @@ export async function stopAddress(
   if (net.subnetOf(address)?.workloadOctet(address) == null)
     throw new UsageError('--address', `${address} is no workload's address in ${net.range}`)
   const writer = new Writer(lock.host, options.signal)
-  const found = (await liveByAddress(lock.host, net, options.signal)).get(address) ?? null
+  const found = (await readLive(lock.host, net, options.signal)).live.get(address) ?? null
   if (found !== null) await deleteVeth(writer, found.veth)
   return stopped(started, writer, found, 'untouched', [])
 }
 
-async function liveByAddress(
+/** The workloads that run, by address, and the /24 where it is known. */
+async function readLive(
   host: Host,
   net: ContainerNet,
   signal: AbortSignal | undefined,
-): Promise<ReadonlyMap<string, Live>> {
+): Promise<{ live: ReadonlyMap<string, Live>; subnet: Subnet | null }> {
   const links = await freshly(() => readLinks(host, net, { signal }), signal)
   const subnet = recoverSubnet({ net, links, confirmed: null })
-  return subnet === null ? new Map() : liveIn(links, subnet)
+  return { live: subnet === null ? new Map() : liveIn(links, subnet), subnet }
 }
 
-function refuseStranger(inside: Inside): void {
-  const stranger = strangerInside(inside)
+function refuseStranger(inside: Inside, net: ContainerNet, subnet: Subnet | null): void {
+  const stranger = strangerInside(inside, net, subnet)
   if (stranger === null) return
   throw new UsageError(
     'workload',

@@ -137,6 +137,20 @@ const CASES: readonly Case[] = [
     field: 'address',
     reason: /veth7 /,
   },
+  {
+    name: 'veth<n> and vethc<n> as a pair that hangs on nothing and has an address',
+    script: 'ip link add veth7 type veth peer name vethc7; ip addr add 192.168.50.1/24 dev veth7',
+    field: 'address',
+    reason: /veth7 .*192\.168\.50\.1/,
+  },
+  {
+    name: 'a namespace that somebody routes over a veth<n> on no bridge',
+    script: `ip netns add api; ip link add veth10 type veth peer name eth0 netns api
+      ip addr add 192.168.50.1/24 dev veth10; ip link set veth10 up
+      ip -n api addr add 192.168.50.2/24 dev eth0; ip -n api link set eth0 up`,
+    field: 'workload',
+    reason: /namespace api .*veth10.* 192\.168\.50\.1/,
+  },
   { name: 'vethc<n> that is no veth', script: 'ip link add vethc7 type ifb', field: 'address', reason: /vethc7 / },
   {
     name: 'vethc<n> that is somebody else’s beside a veth<n> of ours',

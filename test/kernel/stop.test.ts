@@ -94,6 +94,14 @@ describe.concurrent('stop', () => {
     expect((await node.dump()).filter((line) => line.includes('10.128.3.7') || line.includes(ACME))).toEqual([])
   })
 
+  test('one on nothing where no gateway tells the /24', async () => {
+    await using node = await TestNode.create()
+    using project = await Project.on(node)
+    await project.deploy(api)
+    await node.run(`ip link del ${ACME}; ip addr flush dev yah0 2>/dev/null || :`)
+    expect(await project.stop('api')).toMatchObject({ changes: ['delete veth7', 'delete namespace api'] })
+  })
+
   test('by a name that only after cleaning is the namespace’s', async () => {
     await using node = await TestNode.create()
     using project = await Project.on(node)
@@ -140,6 +148,17 @@ describe.concurrent('stop', () => {
     [
       'is linked with another one',
       'ip netns add api; ip netns add far; ip -n api link add eth0 type veth peer name eth0 netns far',
+    ],
+    [
+      'is routed by somebody over a veth<n> on no bridge',
+      `ip netns add api; ip link add veth10 type veth peer name eth0 netns api
+       ip addr add 192.168.50.1/24 dev veth10; ip link set veth10 up
+       ip -n api addr add 192.168.50.2/24 dev eth0; ip -n api link set eth0 up`,
+    ],
+    [
+      'is somebody’s by the address in it alone',
+      `ip netns add api; ip link add veth10 type veth peer name eth0 netns api
+       ip link set veth10 up; ip -n api addr add 192.168.50.2/24 dev eth0`,
     ],
   ])('refuses a namespace that %s', async ([, script]) => {
     await using node = await TestNode.create()
