@@ -12,7 +12,7 @@ import type { ContainerNet } from './net.js'
 import type { Notice } from './plan.js'
 import { checkNamespacePrivilege } from './privilege.js'
 import { resolverNotice } from './resolver.js'
-import { checkSite, isWired, readSite, type Site } from './site.js'
+import { checkSite, foreignNotice, isWired, readSite, type Site } from './site.js'
 import { type Progress, undo } from './undo.js'
 import { assertAddress } from './wire-address.js'
 import { keepLinkAddress, wireBridge } from './wire-bridge.js'
@@ -59,7 +59,7 @@ export async function deploy(
   const writer = new Writer(lock.host, options.signal)
   try {
     const disguised = await checkSite(lock.host, site)
-    const notices = await resolverNotice(site)
+    const notices = [...(await resolverNotice(site)), ...foreignNotice(site)]
     await wire(writer, site, disguised)
     return {
       workload: workload.workload,

@@ -6,7 +6,7 @@ import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { inTurns } from '../kernel/turns.js'
 import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
-import { type Conclusion, conclusionOf } from './conclude.js'
+import { type Conclusion, conclusionOf, isGateway } from './conclude.js'
 import { describeRoute, wouldGoFirst } from './describe.js'
 import {
   type HostEnds,
@@ -21,6 +21,7 @@ import { UsageError } from './errors.js'
 import type { Identity } from './grants.js'
 import { bridgeNames } from './links.js'
 import type { ContainerNet } from './net.js'
+import type { Notice } from './plan.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
 import { type NodeView, readNode } from './view.js'
@@ -89,6 +90,9 @@ export async function checkSite(host: Host, site: Site): Promise<ReadonlySet<Sav
       'tenant',
       `${bridge} is somebody else's: a link of kind ${ends.bridge.kind || 'none'}, ${ends.bridge.name}`,
     )
+  const use = foreignUse(site)
+  if (use !== null && !use.hasGateway)
+    throw new UsageError('tenant', `${bridge} is somebody else's: it has ${use.what}, and no gateway of this node's`)
   const stranger = strangerEnds(ends, view)
   if (stranger !== null) {
     // Somebody took its bridge away.
@@ -104,6 +108,20 @@ export async function checkSite(host: Host, site: Site): Promise<ReadonlySet<Sav
   const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
   await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
   return disguised
+}
+
+/** What makes the tenant's bridge foreign, and whether it was wired for all that; null when nothing does. */
+function foreignUse({ conclusion, view, bridge, subnet }: Site): { what: string; hasGateway: boolean } | null {
+  const what = conclusion.foreign.get(bridge)
+  const found = view.links.bridges.find(({ link }) => link.name === bridge)
+  if (what === undefined || found === undefined) return null
+  return { what, hasGateway: found.addresses.some((address) => isGateway(address, subnet)) }
+}
+
+/** A bridge of ours to which somebody added something is used all the same: its tenant's deploys must not fail. */
+export function foreignNotice(site: Site): Notice[] {
+  const use = foreignUse(site)
+  return use === null ? [] : [{ object: `bridge ${site.bridge}`, reason: `foreign: ${use.what}; used all the same` }]
 }
 
 /** What of the address has to go must be what would go. */

@@ -172,6 +172,21 @@ const CASES: readonly Case[] = [
     reason: new RegExp(`${ACME} .*other`),
   },
   {
+    name: 'a tenant bridge’s name on a bridge of somebody else’s, by its port',
+    others: [spec('acct', 2)],
+    script: `ip link add ${ACME} type bridge; ip -6 addr add 2001:db8::1/64 dev ${ACME} nodad
+      ip link add tap0 type veth peer name tap0p; ip link set tap0 master ${ACME}; ip link set ${ACME} up`,
+    field: 'tenant',
+    reason: new RegExp(`${ACME} .*port tap0`),
+  },
+  {
+    name: 'the same, by its address',
+    others: [spec('acct', 2)],
+    script: `ip link add ${ACME} type bridge; ip addr add 192.168.7.1/24 dev ${ACME}`,
+    field: 'tenant',
+    reason: new RegExp(`${ACME} .*address 192\\.168\\.7\\.1/24`),
+  },
+  {
     name: 'the node bridge’s name that no bridge bears',
     script: 'ip link add yah0 type ifb',
     deploy: spec('acct', 2),
@@ -238,6 +253,16 @@ test('a veth of its own that hangs on nothing, since its bridge was deleted by h
   expect(await node.dump()).toEqual(await fresh.dump())
 })
 
+test('a tenant bridge that was wired, and to which somebody added a port: used, with a notice', async () => {
+  await using node = await TestNode.create()
+  using project = await Project.on(node)
+  await project.deploy(api)
+  await node.run(`ip link add tap0 type veth peer name tap0p; ip link set tap0 master ${ACME}`)
+  const reason = expect.stringContaining('foreign: port tap0')
+  for (const each of [api, web])
+    expect((await project.deploy(each)).notices).toContainEqual({ object: `bridge ${ACME}`, reason })
+})
+
 describe('a grant', () => {
   const granting: Spec = { ...api, allow: ['globex/default/billing'] }
   const billing = spec('billing', 9, 'globex')
@@ -276,6 +301,7 @@ describe('a grant', () => {
 
 describe.concurrent('taken all the same', () => {
   const TAKEN: readonly { readonly name: string; readonly script: string; readonly others?: readonly Spec[] }[] = [
+    { name: 'a bridge that is half-made', script: `ip link add ${ACME} type bridge` },
     { name: 'an empty namespace', script: 'ip netns add api' },
     { name: 'the pair that an older deploy left unfinished', script: 'ip link add veth7 type veth peer name vethc7' },
     {
