@@ -1,6 +1,6 @@
 /** Kernel objects in a person's words: what `ip`, `tc` and `iptables` would call them. */
 import type { Backend } from '../kernel/iptables/tools.js'
-import { RT_SCOPE_LINK, RTPROT_BOOT, RTPROT_KERNEL, RTPROT_STATIC } from '../kernel/linux.js'
+import { RT_SCOPE_LINK, RTN_UNICAST, RTPROT_BOOT, RTPROT_KERNEL, RTPROT_STATIC } from '../kernel/linux.js'
 import type { Route } from '../kernel/rtnetlink/route.js'
 import type { Rule } from '../kernel/rtnetlink/rule.js'
 import type { Filter } from '../kernel/tc.js'
@@ -47,6 +47,37 @@ export function describeRoute(route: Route, dev: string): string {
   if (route.metrics !== null) parts.push('(with metrics)')
   return parts.join(' ')
 }
+
+/** A route of any type and any hops, in words that `ip route del` takes. `names`: those of its links, by index. */
+export function routeWords(route: Route, names: ReadonlyMap<number, string>): string {
+  const hop = ({ oif, gateway }: Pick<Route, 'oif' | 'gateway'>): string[] => [
+    // A gateway of another family has no words here; its link tells the route.
+    ...(gateway?.startsWith('via') === false ? [`via ${gateway}`] : []),
+    ...(oif === 0 ? [] : [`dev ${shellQuote(names.get(oif) ?? '')}`]),
+  ]
+  return [
+    ...(route.type === RTN_UNICAST ? [] : [TYPES.get(route.type) ?? String(route.type)]),
+    `${route.destination}/${route.prefix}`,
+    ...(route.nexthopId === 0 ? hop(route) : [`nhid ${route.nexthopId}`]),
+    `proto ${protocolName(route.protocol)}`,
+    ...(route.scope === RT_SCOPE_LINK ? ['scope link'] : []),
+    ...(route.preferredSource === null ? [] : [`src ${route.preferredSource}`]),
+    ...(route.nexthopId === 0 ? route.nextHops.map((each) => ['nexthop', ...hop(each)].join(' ')) : []),
+  ].join(' ')
+}
+
+/** RTN_* (linux/rtnetlink.h), as ip(8) has them. */
+const TYPES: ReadonlyMap<number, string> = new Map([
+  [2, 'local'],
+  [3, 'broadcast'],
+  [4, 'anycast'],
+  [5, 'multicast'],
+  [6, 'blackhole'],
+  [7, 'unreachable'],
+  [8, 'prohibit'],
+  [9, 'throw'],
+  [10, 'nat'],
+])
 
 const PROTOCOLS: ReadonlyMap<number, string> = new Map([
   [RTPROT_KERNEL, 'kernel'],

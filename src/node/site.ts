@@ -2,12 +2,13 @@
 import type { Host } from '../kernel/host.js'
 import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Backend } from '../kernel/iptables/tools.js'
-import { type Route, routeTakenFirst } from '../kernel/rtnetlink/route.js'
+import { linkByIndex } from '../kernel/rtnetlink/link.js'
+import { type Route, routesTo, routeTakenFirst } from '../kernel/rtnetlink/route.js'
 import { inTurns } from '../kernel/turns.js'
 import { arpChanges, missingEntries, type Owner } from './arp-path.js'
 import { checkArpPath } from './arp-support.js'
 import { type Conclusion, conclusionOf, isGateway } from './conclude.js'
-import { describeRoute, wouldGoFirst } from './describe.js'
+import { describeRoute, routeWords, wouldGoFirst } from './describe.js'
 import {
   type HostEnds,
   type Inside,
@@ -21,7 +22,9 @@ import { UsageError } from './errors.js'
 import type { Identity } from './grants.js'
 import { bridgeNames } from './links.js'
 import type { ContainerNet } from './net.js'
+import { ownHostRoute } from './ownership.js'
 import type { Notice } from './plan.js'
+import { freshly, readLists } from './read.js'
 import type { Subnet } from './subnet.js'
 import { recoverSubnet } from './subnet-recovery.js'
 import { type NodeView, readNode } from './view.js'
@@ -105,6 +108,7 @@ export async function checkSite(host: Host, site: Site): Promise<ReadonlySet<Sav
   }
   if (inside !== null) checkNamespace(site, inside)
   const disguised = await checkRemovals(host, site)
+  await checkRoute(host, site)
   const { wanted } = arpChanges(view, site.conclusion, workload.address, site.owner)
   await checkArpPath(host, view, isWired(site) ? missingEntries(view, site.conclusion, wanted) : wanted)
   return disguised
@@ -148,6 +152,27 @@ function heldRoute({ view, bridge, ...site }: Site): string | null {
     left = left.filter((other) => other !== route)
   }
   return null
+}
+
+/** The route that will be written must have its place free, or one of ours in it. */
+async function checkRoute(host: Host, site: Site): Promise<void> {
+  const { workload, view, bridge, isolated, subnet } = site
+  const { address } = workload
+  const index = view.links.bridges.find(({ link }) => link.name === bridge)?.link.index ?? 0
+  if (!isolated || (isWired(site) && hostRoutes(site, index).right !== null)) return
+  const own = new Set(bridgeNames(view.links).keys())
+  const [found] = await freshly(() => readLists(host, [routesTo(address)], { empty: ['ENOENT'] }))
+  // What the kernel takes for the same route has the same destination, metric and tos, whatever its type.
+  const other = found.find(
+    (route) => route.metric === 0 && route.tos === 0 && !('mine' in ownHostRoute(route, subnet, own)),
+  )
+  if (other === undefined) return
+  const indexes = [other.oif, ...other.nextHops.map(({ oif }) => oif)].filter((oif) => oif !== 0)
+  const links = await readLists(host, indexes.map(linkByIndex), { absent: ['ENODEV'] })
+  const names = new Map(links.flat().map(({ index, name }) => [index, name]))
+  const words = routeWords(other, names)
+  const reason = `${address} cannot be wired: route ${words} is somebody else's`
+  throw new UsageError('address', reason, `if it is to go: ip route del ${words}`)
 }
 
 /** The host routes of the address that are there: the one that it should have, out of its bridge, and the others. */

@@ -4,15 +4,13 @@ import type { Backend } from '../kernel/iptables/tools.js'
 import { NUD_NOARP, NUD_PERMANENT } from '../kernel/linux.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import { addProxy, deleteNeighbour, deleteProxy, neighboursOf } from '../kernel/rtnetlink/neighbour.js'
-import { deleteRoute, type Route, replaceRoute } from '../kernel/rtnetlink/route.js'
+import { addRoute, deleteRoute } from '../kernel/rtnetlink/route.js'
 import { deleteFilter, replaceClsact, replaceGrantFilter } from '../kernel/tc.js'
 import { arpChanges, missingEntries } from './arp-path.js'
 import { GRANT_FILTER_PREF, GRANT_MARK } from './contract.js'
-import { describeRoute } from './describe.js'
 import { addressCommands } from './desired-tables.js'
 import { arpHandle } from './grants.js'
 import { workloadProhibit } from './isolation.js'
-import { bridgeNames } from './links.js'
 import { readLists } from './read.js'
 import { hostRoutes, type Site } from './site.js'
 import { addProhibit, deleteRules } from './wire-bridge.js'
@@ -54,25 +52,14 @@ function otherTables({ view, conclusion, workload, tables }: Site): [Backend, Sa
 
 /** A tenant's workload has one host route, out of its bridge; the singleton's has none. */
 async function assertRoutes(writer: Writer, site: Site, bridge: Link, anew: boolean): Promise<void> {
-  const { workload, view, isolated } = site
-  const { address } = workload
+  const { address } = site.workload
   const { right, wrong } = anew ? { right: null, wrong: [] } : hostRoutes(site, bridge.index)
-  if (isolated && right === null) {
-    const replaced = view.routes.find((route) => isInPlaceOf(route, address))
-    if (replaced !== undefined && !site.conclusion.own.hostRoutes.some(({ object }) => object === replaced)) {
-      const object = `route ${describeRoute(replaced, bridgeNames(view.links).get(replaced.oif) ?? '')}`
-      writer.notices.push({ object, reason: "was not ours, and stood in the place of the workload's own: replaced" })
-    }
-    const route = { destination: address, prefix: 32, oif: bridge.index }
-    await writer.requests([replaceRoute(route, `add route ${address}/32 dev ${bridge.name}`)])
-  }
   for (const route of wrong)
     await writer.requests([deleteRoute(route, `delete route ${address}/32 of link ${route.oif}`)], ['ESRCH'])
-}
-
-/** Whether the kernel takes it for the same route: one destination, metric and tos. */
-function isInPlaceOf({ destination, prefix, metric, tos }: Route, address: string): boolean {
-  return destination === address && prefix === 32 && metric === 0 && tos === 0
+  if (!site.isolated || right !== null) return
+  // Fails where somebody put one there meanwhile.
+  const route = { destination: address, prefix: 32, oif: bridge.index }
+  await writer.requests([addRoute(route, `add route ${address}/32 dev ${bridge.name}`)])
 }
 
 async function assertProhibit(

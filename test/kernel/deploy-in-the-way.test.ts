@@ -98,20 +98,46 @@ test('a second generation of a prohibit, behind somebody else’s: it stays, whi
   expect(await node.run(`ip rule show priority 1201`)).toBe('')
 })
 
-test('a route of somebody else’s in the place of the workload’s own makes room, which is a notice', async () => {
-  await using node = await wired()
-  await node.run(`ip route replace 10.128.3.7/32 dev ${ACME} mtu 1400`)
-  const { status, json } = await node.netsweep([...API, '--json'])
-  expect(status).toBe(0)
-  expect(json).toMatchObject({
-    notices: [
-      {
-        object: expect.stringMatching(/^route 10\.128\.3\.7.* \(with metrics\)$/),
-        reason: expect.stringMatching(/: replaced$/),
-      },
+describe('a route of somebody else’s in the place of the workload’s own: refused, with nothing changed', () => {
+  test.each<[what: string, script: string, named: string]>([
+    ['out of its bridge', `ip route replace 10.128.3.7/32 dev ${ACME} mtu 1400`, `dev ${ACME} proto boot scope link`],
+    ['out of another link', 'ip route replace 10.128.3.7/32 dev lan0 scope link', 'dev lan0 proto boot scope link'],
+    [
+      'by a gateway',
+      'ip route replace 10.128.3.7/32 via 192.0.2.9 proto static',
+      'via 192.0.2.9 dev lan0 proto static',
     ],
+    [
+      'of several hops',
+      'ip route replace 10.128.3.7/32 nexthop via 192.0.2.8 nexthop via 192.0.2.9',
+      'nexthop via 192.0.2.9',
+    ],
+    ['that leads nowhere', 'ip route replace blackhole 10.128.3.7/32', 'blackhole 10.128.3.7/32 proto boot'],
+    ['behind one of ours', `ip route append 10.128.3.7/32 dev lan0 scope link`, 'dev lan0 proto boot scope link'],
+  ])('%s', async (_what, script, named) => {
+    await using node = await wired()
+    await node.run(`ip link add lan0 type veth peer name lan1; ip link set lan1 up; ip link set lan0 up
+      ip addr add 192.0.2.1/24 dev lan0`)
+    await node.run(script)
+    const before = await node.snapshot()
+    const next = [...API.slice(0, 2), 'next', ...API.slice(3)]
+    const { status, stderr } = await node.netsweep(next)
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(named) })
+    expect(stderr).toMatch(/^netsweep: --address: 10\.128\.3\.7 cannot be wired: route [^\n]+\n$/)
+    expect(difference(before, await node.snapshot())).toEqual([])
+
+    // What it tells to type lets it in.
+    await node.run(/ip route del [^\n]+/.exec(stderr)?.[0] ?? 'false')
+    expect((await node.netsweep(next)).status).toBe(0)
+    expect(await node.run('ip route show 10.128.3.7')).toBe(`10.128.3.7 dev ${ACME} scope link \n`)
   })
-  expect(await node.run('ip route show 10.128.3.7')).toBe(`10.128.3.7 dev ${ACME} scope link \n`)
+
+  test('one of another metric is in nobody’s way', async () => {
+    await using node = await wired()
+    await node.run(`ip route del 10.128.3.7/32; ip route add blackhole 10.128.3.7/32 metric 5`)
+    expect((await node.netsweep(API)).status).toBe(0)
+    expect(await node.run('ip route show 10.128.3.7')).toContain('blackhole 10.128.3.7 metric 5')
+  })
 })
 
 // What is in the way there stands in a chain that the deploy itself adds to before it withdraws.

@@ -4,6 +4,7 @@ import {
   NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_EXCL,
   NLM_F_REPLACE,
   RT_SCOPE_LINK,
   RT_SCOPE_NOWHERE,
@@ -181,6 +182,21 @@ export function routes(wanted: { table: number; type?: number; devices?: readonl
   }
 }
 
+/** The routes of table main to exactly that address, of every type. The rest is sifted out as it comes. */
+export function routesTo(address: string): Request<Route> {
+  const main = routes({ table: RT_TABLE_MAIN })
+  const destination = Buffer.from(address.split('.').map(Number)).readUInt32LE()
+  return {
+    ...main,
+    what: `IPv4 routes to ${address}`,
+    keep: { header: RTMSG, attribute: RTA_DST, values: [destination], without: false },
+    decode(message) {
+      const route = main.decode(message)
+      return route?.destination === address && route.prefix === 32 ? route : undefined
+    },
+  }
+}
+
 /** A route of one hop of table main, as ip(8) makes it: protocol boot, scope link without a gateway and universe with one. */
 export interface NewRoute extends Pick<Route, 'destination' | 'prefix'> {
   /** Left out: the kernel finds the link that the gateway is reached by. */
@@ -193,15 +209,23 @@ export interface NewRoute extends Pick<Route, 'destination' | 'prefix'> {
  * Adds a route; one of that destination and metric makes room, whosever it is; of several, the first. ENETUNREACH when the
  * gateway cannot be reached; ENETDOWN when the link is down, ENODEV when it is gone.
  */
-export function replaceRoute({ destination, prefix, oif, gateway }: NewRoute, what: string): Request<never> {
+export function replaceRoute(route: NewRoute, what: string): Request<never> {
+  return newRoute(route, what, NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+/** Adds a route where there is none of that destination, tos and metric: else EEXIST. The rest as `replaceRoute`. */
+export function addRoute(route: NewRoute, what: string): Request<never> {
+  return newRoute(route, what, NLM_F_CREATE | NLM_F_EXCL)
+}
+
+function newRoute({ destination, prefix, oif, gateway }: NewRoute, what: string, how: number): Request<never> {
   const scope = gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE
   const payload = new AttributeWriter(header({ prefix, type: RTN_UNICAST, protocol: RTPROT_BOOT, scope }))
   payload.u32(RTA_TABLE, RT_TABLE_MAIN)
   if (prefix > 0) payload.ipv4(RTA_DST, destination)
   if (oif !== undefined) payload.u32(RTA_OIF, oif)
   if (gateway !== undefined) payload.ipv4(RTA_GATEWAY, gateway)
-  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
-  return { what, type: RTM_NEWROUTE, flags, payload: payload.finish(), decode: () => undefined }
+  return { what, type: RTM_NEWROUTE, flags: NLM_F_ACK | how, payload: payload.finish(), decode: () => undefined }
 }
 
 /**
