@@ -26,8 +26,8 @@ namespace {
 // The kernel numbers the ports of a bridge with ten bits, from 1.
 constexpr size_t kPortNumbers = 1024;
 
-// The kernel refuses room for 2048.
-constexpr size_t kMostBridges = 2047;
+// The kernel itself refuses room for 2048.
+constexpr int64_t kMostRoom = 2048;
 
 /** Of the namespace that the calling thread is in. */
 Descriptor ioctlSocket() {
@@ -43,15 +43,15 @@ struct Name {
  * rtnetlink walks all links for it and takes thrice as long. None where it is not to be had like this: there may be more than
  * fit, or the module is not loaded, and asking would load it.
  */
-std::optional<std::vector<Name>> allBridges(int socket) {
+std::optional<std::vector<Name>> allBridges(int socket, size_t room) {
   if (access("/sys/module/bridge", F_OK) != 0) return std::nullopt;
-  std::vector<int> indexes(kMostBridges);
-  unsigned long arguments[] = {BRCTL_GET_BRIDGES, reinterpret_cast<unsigned long>(indexes.data()), kMostBridges, 0};
+  std::vector<int> indexes(room);
+  unsigned long arguments[] = {BRCTL_GET_BRIDGES, reinterpret_cast<unsigned long>(indexes.data()), room, 0};
   const int found = ioctl(socket, SIOCGIFBR, arguments);
   // The module is just being unloaded, or this kernel has no such call.
   if (found < 0 && (errno == ENOPKG || errno == EOPNOTSUPP || errno == ENOTTY)) return std::nullopt;
   const size_t count = static_cast<size_t>(check(found, "ioctl BRCTL_GET_BRIDGES"));
-  if (count >= kMostBridges) return std::nullopt;
+  if (count >= room) return std::nullopt;
   std::vector<Name> names;
   for (size_t place = 0; place < count; ++place) {
     ifreq request{};
@@ -125,11 +125,12 @@ Napi::Value toValue(Napi::Env env, const Ports& ports) {
 Napi::Value bridgeNames(const Napi::CallbackInfo& info) {
   return rejecting(info.Env(), [&] {
     // Shared, because a std::function must be copyable.
+    const auto room = static_cast<size_t>(integer(info[1], "room", 1, kMostRoom));
     const auto netns = std::make_shared<Descriptor>(duplicate(descriptor(info[0], "netnsFd")));
-    return Environment::run(info.Env(), [netns]() -> ToValue {
+    return Environment::run(info.Env(), [netns, room]() -> ToValue {
       enter(*netns);
       const Descriptor socket = ioctlSocket();
-      return [found = allBridges(socket.get())](Napi::Env env) { return found ? toValue(env, *found) : env.Null(); };
+      return [found = allBridges(socket.get(), room)](Napi::Env env) { return found ? toValue(env, *found) : env.Null(); };
     });
   });
 }

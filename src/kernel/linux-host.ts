@@ -23,6 +23,9 @@ const DEFAULT_TIMEOUT_MS = 30_000
 /** Bytes of an answer that are read in one go, while the kernel goes on: some thirty links, a fraction of a millisecond. */
 const PART = 32 * 1024
 
+/** The most that the bridge module takes room for. */
+const MOST_BRIDGES = 2047
+
 export interface HostOptions {
   /** Name or absolute path of a network namespace; the process's own when left out. */
   readonly netns?: string | undefined
@@ -111,7 +114,7 @@ class LinuxHost implements Host {
 
   async bridgeNames(): Promise<ReadonlyMap<number, string> | null> {
     this.#assertOpen()
-    const found = await coded(native().bridgeNames(this.#entered))
+    const found = await coded(native().bridgeNames(this.#entered, MOST_BRIDGES))
     if (found === null) return null
     // In the order in which rtnetlink lists them.
     return new Map(found.map(({ index, name }) => [index, name] as const).sort(([one], [other]) => one - other))

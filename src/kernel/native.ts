@@ -193,10 +193,13 @@ export interface Native {
   startProgram(program: NativeProgram): NativeProgramRun
 
   /**
-   * All bridges. Null where they are not to be had like this: the bridge module is not loaded, or there are more than 2046. -1: of
-   * the caller's own namespace.
+   * All bridges. Null where they are not to be had like this: the bridge module is not loaded, or there are as many as `room`, which
+   * is up to 2047, or more. -1: of the caller's own namespace.
    */
-  bridgeNames(netnsFd: number): Promise<readonly { readonly index: number; readonly name: string }[] | null>
+  bridgeNames(
+    netnsFd: number,
+    room: number,
+  ): Promise<readonly { readonly index: number; readonly name: string }[] | null>
   /**
    * The indexes of the ports of each bridge of these names, as the bridge lists them. `errno`, 0 when it answered: ENODEV when
    * there is no link of that name, EOPNOTSUPP when it is no bridge. -1: the caller's own namespace.
