@@ -7,6 +7,7 @@ import type { Save, SavedRule } from '../kernel/iptables/save.js'
 import type { Link } from '../kernel/rtnetlink/link.js'
 import { hostVethName, namespaceName } from './contract.js'
 import { WiringError } from './errors.js'
+import { refuseInexact } from './exact.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import type { Notice } from './plan.js'
@@ -59,6 +60,8 @@ export async function deploy(
   const writer = new Writer(lock.host, options.signal)
   try {
     const disguised = await checkSite(lock.host, site)
+    // What it adds is deleted again when it fails on the way.
+    await refuseInexact(lock.host, site.tables.backend, 'mangle', options.signal)
     const notices = [...(await resolverNotice(site)), ...foreignNotice(site)]
     await wire(writer, site, disguised)
     return {

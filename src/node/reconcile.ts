@@ -4,6 +4,7 @@ import { atOnce, inTurns, type Work } from '../kernel/turns.js'
 import { applyPlan, foresee } from './apply.js'
 import { type Conclusion, conclusionOf, settled } from './conclude.js'
 import { ReadError } from './errors.js'
+import { refuseInexactOf } from './exact.js'
 import type { NodeStateLock } from './guard.js'
 import type { ContainerNet } from './net.js'
 import { checkCount, checkTime } from './numbers.js'
@@ -150,7 +151,8 @@ async function remove(
   let { view, plan } = decision
   for (let plans = 1; ; plans++) {
     try {
-      if (plans > 1) ({ view, plan } = await decide(host, view.net, decision.conclusion, options))
+      if (plans === 1) await refuseInexactOf(host, plan, options.signal)
+      else ({ view, plan } = await decide(host, view.net, decision.conclusion, options))
       if (plan.steps.some(({ held }) => held === null)) await options.recorder?.record(undoScript(view, plan))
     } catch (error) {
       // Something was removed already, so this is no pass that changed nothing: what is left is told as failed.

@@ -17,7 +17,7 @@ import { type Message, readMessages } from '../../src/kernel/netlink/message.js'
 import { ContainerNet, type ContainerNetOptions } from '../../src/node/net.js'
 import { delegate, type RunCall, refuse } from '../support/fake-host.js'
 import type { TestNode } from '../support/node.js'
-import { isRead } from './passes.js'
+import { isRead, isRestore } from './passes.js'
 
 export const NODE_BRIDGE = 'yah0'
 export const ACME = 'yah0-6jgfqfdnu6'
@@ -160,7 +160,7 @@ export function onWrites(host: Host, hook: (write: Write) => Promise<unknown>, a
       alive()
       const input = options?.input
       const run = { command, args, ...(input === undefined ? {} : { input }) }
-      if (command.endsWith('-restore') && (await isRefused({ kind: 'restore', run })))
+      if (isRestore(run) && (await isRefused({ kind: 'restore', run })))
         return { status: 4, signal: null, code: null, stdout: '', stderr: 'refused by the test' }
       return inner.run(command, args, options)
     },

@@ -85,7 +85,9 @@ const CONNTRACK_GET_STATS = 0x105
 const NFT_GETRULE = 0xa07
 const NETFILTER_READS: ReadonlySet<number> = new Set([CONNTRACK_GET, CONNTRACK_GET_STATS, NFT_GETRULE])
 export const isDump = ({ flags }: Message): boolean => (flags & NLM_F_DUMP) === NLM_F_DUMP
-export const isRestore = (call: Call): boolean => isRun(call) && call.command.endsWith('-restore')
+export const isRestore = (call: Call): boolean => isRun(call) && call.command.endsWith('-restore') && !isProbe(call)
+/** A batch that asks whether the tool is exact, of which nothing takes effect. */
+export const isProbe = ({ input }: RunCall): boolean => input?.includes('-D netsweep-probe ') === true
 
 /** Whether a pass changed anything, as far as it asked for it. */
 export const changesOf = (calls: readonly Call[]): Call[] =>

@@ -1,7 +1,8 @@
 /** Writing iptables: one batch, and how it ended. */
 import type { CallOptions, Ran, ToolHost } from '../host.js'
 import { type Backend, runTool } from './backend.js'
-import { describeRun, failureCode, type IptablesErrorCode, toldLines } from './errors.js'
+import { describeRun, failureCode, IptablesError, type IptablesErrorCode, lineOf, toldLines } from './errors.js'
+import { assertExact, needsExact } from './exact.js'
 
 export type FailureKind =
   /** A rule or a chain that it names is gone: read again, plan again. */
@@ -18,6 +19,8 @@ export type FailureKind =
   | 'killed'
   | 'timeout'
   | 'aborted'
+  /** It would delete other rules than the ones that are named: nothing was tried. */
+  | 'inexact'
   /** Anything else. Legacy names a line and no reason: stale and busy are here too. */
   | 'other'
 
@@ -50,6 +53,15 @@ export async function applyBatch(
   options: ApplyOptions = {},
 ): Promise<ApplyResult> {
   const { waitSeconds = 5, ...limits } = options
+  if (needsExact(batch)) {
+    try {
+      await assertExact(host, backend, tableOf(batch), limits)
+    } catch (error) {
+      if (!(error instanceof IptablesError)) throw error
+      const { code, tool, reason } = error
+      return { ok: false, kind: KINDS[code] ?? 'other', status: null, message: `${tool}: ${reason}`, line: null }
+    }
+  }
   // The nft tool has no lock; it takes the option and does nothing with it.
   const args = ['--noflush', '-w', String(waitSeconds)]
   const { tool, ran } = await runTool(host, backend, 'restore', args, { ...limits, input: batch })
@@ -66,6 +78,7 @@ const KINDS: Readonly<Partial<Record<IptablesErrorCode, FailureKind>>> = {
   ABORTED: 'aborted',
   DENIED: 'denied',
   LOCKED: 'locked',
+  INEXACT: 'inexact',
 }
 
 /** What iptables 1.8 says where something is gone: the rule; the chain it stands in; the chain it jumps to, by nft and by legacy. */
@@ -87,8 +100,7 @@ function messageOf(tool: string, ran: Ran): string {
   return said === undefined || ran.status === null ? `${tool} ${describeRun(ran)}` : said
 }
 
-/** For a jump to a chain that is gone nft names the line of COMMIT, where it found out: that is no command's. */
-function lineOf(stderr: string, batch: string): number | null {
-  const line = Number(/\bline:? (\d+)/.exec(stderr)?.[1] ?? 0)
-  return batch.split('\n')[line - 1]?.startsWith('-') ? line : null
+/** The first of the batch's tables. */
+function tableOf(batch: string): string {
+  return /^\*(\w+)$/m.exec(batch)?.[1] ?? 'filter'
 }

@@ -18,6 +18,8 @@ export type IptablesErrorCode =
   | 'DENIED'
   /** Somebody else held the xtables lock for too long. */
   | 'LOCKED'
+  /** It deletes other rules than the ones that are named. */
+  | 'INEXACT'
 
 export interface IptablesFailure {
   readonly code: IptablesErrorCode
@@ -87,4 +89,10 @@ export function describeRun(ran: Ran): string {
   if (ran.signal === 'aborted') return 'was given up'
   const end = ran.signal === null ? `ended with status ${ran.status}` : `ended by ${ran.signal}`
   return told === '' ? end : `${end}: ${told}`
+}
+
+/** The line of a batch, from 1, that iptables-restore names in its message; null when that is no command, or none is named. */
+export function lineOf(stderr: string, batch: string): number | null {
+  const line = Number(/\bline:? (\d+)/.exec(stderr)?.[1] ?? 0)
+  return batch.split('\n')[line - 1]?.startsWith('-') ? line : null
 }

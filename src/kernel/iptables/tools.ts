@@ -7,6 +7,7 @@ import { MalformedSave, type Save, SaveReader, type Table } from './save.js'
 export { type ApplyOptions, type ApplyResult, applyBatch, type FailureKind } from './apply.js'
 export { type Backend, type BackendChoice, isBackendChoice } from './backend.js'
 export { IptablesError, type IptablesErrorCode } from './errors.js'
+export { assertExact } from './exact.js'
 
 /** The tables that are read. Whatever goes on in security is of no concern here. */
 const READ_TABLES: readonly string[] = ['raw', 'mangle', 'filter']
@@ -187,7 +188,7 @@ function hintFor(code: IptablesError['code'], backend: Backend): string | undefi
     case 'MISSING':
       return backend === 'legacy'
         ? 'the kernel holds legacy tables: install the package `iptables`, or leave them out with `--iptables nft`'
-        : 'install the package `iptables` (1.8 or newer) and have /usr/sbin in PATH, or pass `--iptables legacy` where nothing uses nft'
+        : 'install the package `iptables` (1.8 or newer, but not the upstream’s 1.8.11) and have /usr/sbin in PATH, or pass `--iptables legacy` where nothing uses nft'
     case 'DENIED':
       return 'run it as root, or with CAP_NET_ADMIN and CAP_NET_RAW over the network namespace'
     case 'FAILED':
