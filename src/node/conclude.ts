@@ -112,7 +112,11 @@ export function* conclusionOf(view: NodeView, subnet: Subnet): Work<Conclusion> 
 }
 
 /** Keeps only what an earlier conclusion had found too: what is settling is left alone. */
-export function settled(now: Conclusion, before: Conclusion): Conclusion {
+export function settled(now: Conclusion, before: Conclusion | null): Conclusion {
+  if (before === null) {
+    const none = { departed: [], dead: [], detached: [], unwantedProxies: [], unwantedFilters: [] }
+    return { ...now, ...none, meshMarkDetached: false }
+  }
   const proxies = new Set(before.unwantedProxies.map(({ object }) => `${object.index} ${object.address}`))
   const filters = new Set(before.unwantedFilters.map(({ object }) => `${object.index} ${object.handle}`))
   const names = new Map(before.dead.map(({ link }) => [link.index, link.name]))

@@ -86,7 +86,7 @@ export async function reconcile(
   let decision = await decide(lock.host, net, null, options)
   if (decision.plan.steps.length > 0 && options.settleMs !== undefined && options.settleMs > 0) {
     await lock.pause(options.settleMs, options.signal)
-    decision = await decide(lock.host, net, decision.conclusion, options)
+    decision = await decide(lock.host, net, decision, options)
   }
   const { dryRun, maxRemovals = Number.POSITIVE_INFINITY } = options
   if (dryRun || maxRemovals !== Number.POSITIVE_INFINITY) {
@@ -105,11 +105,11 @@ export interface Decision {
   readonly conclusion: Conclusion | null
 }
 
-/** Reads and plans; what an earlier conclusion did not find is left alone. @throws ReadError */
+/** Reads and plans; what an earlier decision did not find is left alone. @throws ReadError */
 export async function decide(
   host: Host,
   net: ContainerNet,
-  before: Conclusion | null,
+  before: Decision | null,
   options: Pick<ReconcileOptions, 'signal' | 'log' | 'freshMs'>,
 ): Promise<Decision> {
   const first = await readNode(host, net, options)
@@ -127,17 +127,17 @@ export async function decide(
 
 const FRESH_MS = 50
 
-async function decideInTurns(view: NodeView, before: Conclusion | null, signal?: AbortSignal): Promise<Decision> {
+async function decideInTurns(view: NodeView, before: Decision | null, signal?: AbortSignal): Promise<Decision> {
   const decision = await inTurns(planFrom(view, before))
   if (signal?.aborted) throw aborted('deciding')
   return decision
 }
 
-function* planFrom(view: NodeView, before: Conclusion | null): Work<Decision> {
+function* planFrom(view: NodeView, before: Decision | null): Work<Decision> {
   const subnet = recoverSubnet(view)
   if (subnet === null) return { view, plan: planWithoutSubnet(view), conclusion: null }
   const now = yield* conclusionOf(view, subnet)
-  const conclusion = before === null ? now : settled(now, before)
+  const conclusion = before === null ? now : settled(now, before.conclusion)
   return { view, plan: yield* planOf(view, conclusion), conclusion }
 }
 
@@ -152,7 +152,7 @@ async function remove(
   for (let plans = 1; ; plans++) {
     try {
       if (plans === 1) await refuseInexactOf(host, plan, options.signal)
-      else ({ view, plan } = await decide(host, view.net, decision.conclusion, options))
+      else ({ view, plan } = await decide(host, view.net, decision, options))
       if (plan.steps.some(({ held }) => held === null)) await options.recorder?.record(undoScript(view, plan))
     } catch (error) {
       // Something was removed already, so this is no pass that changed nothing: what is left is told as failed.

@@ -347,14 +347,18 @@ test('links come and go all the time: passes find the same, or say that they cou
 const SETTLE = 1500
 
 /** What happens while a pass leaves the node alone: it has let the lock go, so that others can take it. */
-async function whileSettling({ node, host }: Scene, change: () => Promise<unknown>): Promise<Reconciled> {
+async function whileSettling(
+  { node, host }: Scene,
+  change: () => Promise<unknown>,
+  isLate: (call: Parameters<typeof confirming>[0]) => boolean = (call) => confirming(call, false),
+): Promise<Reconciled> {
   let decided = (): void => {}
   const firstDecision = new Promise<void>((resolve) => {
     decided = resolve
   })
   let confirmed = 0
   const watched = hooked(host, async (call) => {
-    if (confirming(call, false) && ++confirmed === 1) decided()
+    if (isLate(call) && ++confirmed === 1) decided()
   })
   const running = pass(watched, { settleMs: SETTLE })
   await firstDecision
@@ -416,6 +420,34 @@ test('settling: what is half-made in the second reading alone is being wired', (
       addresses: ['10.128.3.12', '10.128.3.13'],
       bridges: ['yah0-0123456789', 'yah0-9876543210'],
     })
+  }))
+
+test('settling: a gateway that comes meanwhile tells the /24, and not what has been left behind before', () =>
+  withNode(async (scene) => {
+    const { node } = scene
+    await node.run('ip addr del 10.128.3.1/24 dev yah0')
+    await node.run('iptables-nft -t mangle -N yah-id-10.128.3.13')
+    const swept = await whileSettling(
+      scene,
+      () =>
+        node.run(`
+          ip addr add 10.128.3.1/24 dev yah0
+          ip link add ${GLOBEX} type bridge
+          ip addr add 10.128.3.1/32 dev ${GLOBEX}
+          ip rule add priority 1202 iif ${GLOBEX} to 10.128.3.0/24 fwmark 0/0x2000000 prohibit
+          iptables-nft -t mangle -N yah-id-10.128.3.9`),
+      // Without a /24 there is no second reading.
+      ({ run }) => run?.command === 'iptables-nft-save',
+    )
+    expect(swept).toMatchObject({ complete: true, bridges: [], addresses: [] })
+    const now = await node.dump()
+    for (const line of [`link ${GLOBEX}:`, 'mangle :yah-id-10.128.3.9 -', 'mangle :yah-id-10.128.3.13 -'])
+      expect(
+        now.some((each) => each.startsWith(line)),
+        line,
+      ).toBe(true)
+    // What both readings have found goes, now that the /24 is known.
+    expect((await whileSettling(scene, async () => {})).addresses).toEqual(['10.128.3.9', '10.128.3.13'])
   }))
 
 test('settling: a tenant that is being wired meanwhile keeps the reply mark of the mesh', async () => {
@@ -511,3 +543,14 @@ test('a host veth moves to another bridge when the links were read by name: it i
     host.close()
   }
 })
+
+async function withNode(scene: (scene: Scene) => Promise<void>): Promise<void> {
+  await using node = await TestNode.create()
+  await node.oracle('deploy', ...ACCT)
+  const host = await machine(node)
+  try {
+    await scene({ node, host })
+  } finally {
+    host.close()
+  }
+}
